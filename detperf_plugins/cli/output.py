@@ -1,0 +1,97 @@
+"""What every verb prints: one table for people, and one JSON object for machines (`--json PATH`).
+
+The object has four fields, stable across versions: `command` (the words typed after `detperf`),
+`versions` (package name to version), `conditions` (what the rows were made under: machine, data,
+settings) and `rows` (a list of flat objects; docs/json.md lists their fields verb by verb).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from detperf_plugins import hosts
+from detperf_plugins.errors import DetperfError
+
+__all__ = ["JSON_OPTION", "console", "machine", "print_table", "write_json"]
+
+console = Console(highlight=False)
+
+JSON_OPTION = typer.Option(None, "--json", metavar="PATH", help="Also write the result as one JSON object.")
+
+
+def machine() -> dict[str, Any]:
+    """The conditions that every figure depends on: processor, cores, system, Python."""
+    return {
+        "processor": hosts.processor_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def write_json(
+    path: Path | None,
+    rows: Sequence[Mapping[str, Any]],
+    conditions: Mapping[str, Any] | None = None,
+    **extra: Any,
+) -> None:
+    """Write the result object to `path`; nothing where `path` is None.
+
+    Args:
+        path: where to write; its folder is made if missing.
+        rows: flat JSON-ready objects, one a row of the printed table.
+        conditions: what the rows depend on beside `machine()`.
+        extra: further top-level fields that the verb documents.
+
+    Raises:
+        DetperfError: the file cannot be written.
+    """
+    if path is None:
+        return
+    result = {
+        "command": ["detperf", *sys.argv[1:]],
+        "versions": hosts.versions(),
+        "conditions": {**machine(), **(conditions or {})},
+        "rows": [dict(row) for row in rows],
+        **extra,
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".part")
+        partial.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise DetperfError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
+    """Print `rows` under `columns`; numbers are right-aligned, `note` follows below."""
+    table = Table(title=title, title_justify="left", title_style="bold", caption=note or None)
+    table.caption_justify = "left"
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(
+            isinstance(row[index], (int, float)) or _looks_numeric(str(row[index])) for row in rows
+        )
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[str(cell) for cell in row])
+    console.print(table)
+
+
+def _looks_numeric(text: str) -> bool:
+    text = text.strip().rstrip("x%").strip()
+    try:
+        float(text or "nan")
+    except ValueError:
+        return text in {"", "-"}
+    return True

@@ -1,0 +1,43 @@
+"""Compiled kernels, one Python function each; shapes and dtypes are checked here, the C++ trusts them.
+
+`available()` says whether the extension was built; a kernel called without it raises `DetperfError`
+with the remedy.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from detperf_plugins.errors import DetperfError
+
+try:
+    from detperf_plugins.native import _kernels as _compiled
+except ImportError as _error:
+    _compiled = None  # type: ignore[assignment]
+    _reason = str(_error)
+
+__all__ = ["available", "kernels", "why_not"]
+
+
+def available() -> bool:
+    """Whether the compiled extension can be used."""
+    return _compiled is not None
+
+
+def why_not() -> str:
+    """The reason where `available()` is False, else an empty string."""
+    return "" if available() else _reason
+
+
+def kernels() -> ModuleType:
+    """The compiled module.
+
+    Raises:
+        DetperfError: it is missing; the message names the remedy.
+    """
+    if _compiled is None:
+        raise DetperfError(
+            f"the compiled kernels are missing ({_reason}); install the package with a C++17 compiler "
+            "at hand (pip install .) or from a wheel for this Python"
+        )
+    return _compiled

@@ -1,0 +1,11 @@
+// The compiled part of detperf_plugins.native. Shapes and dtypes are checked by the Python wrappers.
+#include <nanobind/nanobind.h>
+
+namespace detperf {
+void register_raster(nanobind::module_& m);
+}  // namespace detperf
+
+NB_MODULE(_kernels, m) {
+  m.doc() = "Kernels of detperf-plugins; call them through detperf_plugins.native.";
+  detperf::register_raster(m);
+}
