@@ -92,6 +92,8 @@ def rasterize_full(
 
 def _check_offsets(name: str, offsets: np.ndarray, total: int) -> None:
     if offsets.ndim != 1 or len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != total:
-        raise ValueError(f"{name} must run from 0 to {total}, got {offsets[:1].tolist()}..{offsets[-1:].tolist()}")
+        raise ValueError(
+            f"{name} must run from 0 to {total}, got {offsets[:1].tolist()}..{offsets[-1:].tolist()}"
+        )
     if (np.diff(offsets) < 0).any():
         raise ValueError(f"{name} must not fall")

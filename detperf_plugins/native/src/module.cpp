@@ -2,10 +2,12 @@
 #include <nanobind/nanobind.h>
 
 namespace detperf {
+void register_match(nanobind::module_& m);
 void register_raster(nanobind::module_& m);
 }  // namespace detperf
 
 NB_MODULE(_kernels, m) {
   m.doc() = "Kernels of detperf-plugins; call them through detperf_plugins.native.";
+  detperf::register_match(m);
   detperf::register_raster(m);
 }

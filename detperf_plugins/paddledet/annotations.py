@@ -1,0 +1,221 @@
+"""COCO annotations put right before PaddleDetection reads them: one record may be bad, the run goes on.
+
+Stock COCODataSet drops list entries while it walks them when a segmentation has an empty part (its arrays
+keep their length, so every later row of that image is shifted), raises KeyError for a missing key, and
+hands NaN on to pycocotools, which crashes. Here each such annotation is put right, or loses only its
+mask, with one warning that names it. Annotations without a fault reach stock untouched.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Callable
+
+from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.polygons import NO_MASK, is_rle, usable_parts
+
+__all__ = ["Finding", "check_annotations", "guard_coco_dataset", "polygons_expected", "rle_annotations"]
+
+logger = logging.getLogger("detperf_plugins")
+
+# How many warnings of one kind are printed in full before they are only counted.
+SHOWN_PER_KIND = 20
+
+# Annotation ids of run-length encoded instances by image id, for those who meet them after loading.
+_rle: dict[Any, list[Any]] = {}
+_expects_polygons = False
+
+
+class Finding(tuple):
+    """(image id, annotation id, fault, what was done), as `check_annotations` returns them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        image_id, annotation_id, fault, done = self
+        return f"image {image_id}, annotation {annotation_id}: {fault}; {done}"
+
+
+def polygons_expected() -> None:
+    """Called by the parts that cannot use RLE: from then on the guard reports RLE instances."""
+    global _expects_polygons
+    _expects_polygons = True
+
+
+def rle_annotations(image_id: Any) -> list[Any]:
+    """Annotation ids of an image's RLE instances, as far as the guard has seen them."""
+    return _rle.get(image_id, [])
+
+
+def check_annotations(dataset: dict[str, Any], masks: bool = True) -> list[Finding]:
+    """Put the annotations of a COCO data set right, in place.
+
+    Args:
+        dataset: a loaded COCO json with `images`, `annotations`, `categories`.
+        masks: whether segmentations are used (`gt_poly` among the data fields).
+
+    Returns:
+        One finding per fault, in file order.
+    """
+    images = {image.get("id"): image for image in dataset.get("images", [])}
+    categories = {category.get("id") for category in dataset.get("categories", [])}
+    kept, findings = [], []
+    for annotation in dataset.get("annotations", []):
+        dropped, faults = _check_box(annotation, categories)
+        if not dropped and masks:
+            faults += _check_mask(annotation, images.get(annotation.get("image_id")))
+        if not dropped:
+            kept.append(annotation)
+        for fault, done in faults:
+            findings.append(Finding((annotation.get("image_id"), annotation.get("id"), fault, done)))
+    dataset["annotations"] = kept
+    return findings
+
+
+def _check_box(annotation: dict[str, Any], categories: set[Any]) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether the annotation must go, and (fault, what was done) for what was found."""
+    faults = []
+    if annotation.get("category_id") not in categories:
+        return True, [(f"unknown category_id {annotation.get('category_id')}", "the instance is left out")]
+    box = annotation.get("bbox")
+    if not (isinstance(box, (list, tuple)) and len(box) == 4):
+        return ("bbox" in annotation), [("bbox is not four numbers", "the instance is left out")]
+    try:
+        finite = all(math.isfinite(value) for value in box)
+    except TypeError:
+        finite = False
+    if not finite:
+        return True, [("bbox holds a value that is no finite number", "the instance is left out")]
+    if "area" not in annotation:
+        annotation["area"] = box[2] * box[3]
+        faults.append(("no area", "the box's area is used"))
+    if "iscrowd" not in annotation:
+        annotation["iscrowd"] = 0
+        faults.append(("no iscrowd", "0 is used"))
+    return False, faults
+
+
+def _check_mask(annotation: dict[str, Any], image: dict[str, Any] | None) -> list[tuple[str, str]]:
+    no_mask = "no mask target (weight 0), its box still trains"
+    segmentation = annotation.get("segmentation")
+    if annotation.get("iscrowd") == 1:
+        return []  # stock puts its placeholder in; a crowd never becomes a positive
+    if is_rle(segmentation):
+        _rle.setdefault(annotation.get("image_id"), []).append(annotation.get("id"))
+        if _expects_polygons:
+            return [("run-length encoding where polygons are expected", f"{no_mask}; PolyToBitmap reads it")]
+        return []
+    parts, faults = _clean_parts(segmentation)
+    if not parts:
+        annotation["segmentation"] = NO_MASK
+        return [(", ".join(dict.fromkeys(faults)), no_mask)]
+    if faults:
+        annotation["segmentation"] = parts
+        return [(", ".join(dict.fromkeys(faults)), f"{len(parts)} part(s) kept")]
+    outside = _outside(annotation, parts, image)
+    if outside:
+        annotation["segmentation"] = NO_MASK
+        return [(outside, no_mask)]
+    return []
+
+
+def _clean_parts(segmentation: Any) -> tuple[list[list[float]], list[str]]:
+    """`usable_parts`, with a short way out for the millions that are clean."""
+    if isinstance(segmentation, list) and segmentation:
+        try:
+            if all(
+                len(part) >= 6 and not len(part) & 1 and min(part) >= -1e6 and max(part) <= 1e6
+                and math.isfinite(sum(part))
+                for part in segmentation
+            ):  # fmt: skip
+                return segmentation, []
+        except TypeError:
+            pass
+    return usable_parts(segmentation)
+
+
+def _outside(annotation: dict[str, Any], parts: list[list[float]], image: dict[str, Any] | None) -> str:
+    """Why nothing of the instance lies in its image; an empty string where something does."""
+    try:
+        width, height = float((image or {})["width"]), float((image or {})["height"])
+    except (KeyError, TypeError, ValueError):
+        return ""
+    x, y, w, h = annotation["bbox"]
+    if x >= width or y >= height or x + w <= 0 or y + h <= 0:
+        return f"a box outside its {width:g} x {height:g} image"
+    for part in parts:
+        if (
+            min(part[0::2]) < width
+            and max(part[0::2]) > 0
+            and min(part[1::2]) < height
+            and max(part[1::2]) > 0
+        ):
+            return ""
+    return f"a polygon outside its {width:g} x {height:g} image"
+
+
+def _report(findings: list[Finding], source: str) -> None:
+    seen: Counter[str] = Counter()
+    for finding in findings:
+        kind = finding[2].split(" beyond")[0]
+        seen[kind] += 1
+        if seen[kind] <= SHOWN_PER_KIND:
+            logger.warning("%s: %s", source, finding)
+    for kind, count in seen.items():
+        if count > SHOWN_PER_KIND:
+            logger.warning("%s: %s: %d annotations in all", source, kind, count)
+
+
+@contextmanager
+def _checked_coco(masks: bool, source: str) -> Iterator[None]:
+    """While it lasts, `pycocotools.coco.COCO` checks what it has loaded before it builds its index."""
+    from pycocotools import coco
+
+    stock = coco.COCO
+
+    class CheckedCOCO(stock):  # type: ignore[misc, valid-type]
+        def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
+            if isinstance(self.dataset, dict) and self.dataset.get("annotations"):
+                total = len(self.dataset["annotations"])
+                findings = check_annotations(self.dataset, masks)
+                _report(findings, source)
+                if masks and not any(_has_mask(a) for a in self.dataset["annotations"]):
+                    raise DetperfError(
+                        f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn from a "
+                        "detection data set: use annotations with segmentations, or drop gt_poly from "
+                        "data_fields"
+                    )
+            super().createIndex()
+
+    coco.COCO = CheckedCOCO
+    try:
+        yield
+    finally:
+        coco.COCO = stock
+
+
+def _has_mask(annotation: dict[str, Any]) -> bool:
+    return bool(annotation.get("segmentation")) and annotation["segmentation"] is not NO_MASK
+
+
+def guard_coco_dataset() -> Callable[[], None]:
+    """Let COCODataSet read checked annotations; returns the function that takes the guard off again."""
+    from ppdet.data.source.coco import COCODataSet
+
+    stock = COCODataSet.parse_dataset
+
+    def parse_dataset(self: Any) -> None:
+        with _checked_coco("gt_poly" in self.data_fields, str(self.get_anno())):
+            stock(self)
+
+    parse_dataset.__doc__ = stock.__doc__
+    COCODataSet.parse_dataset = parse_dataset
+
+    def restore() -> None:
+        COCODataSet.parse_dataset = stock
+
+    return restore

@@ -1,0 +1,176 @@
+"""Joining PaddleDetection's registry: adding our parts, inheriting stock sections, replacing in place.
+
+ppdet keeps one dict, `global_config`, from class name to schema and settings; `create(name)` builds from
+it. Transforms are looked up as attributes of `ppdet.data.transform`. Nothing of ppdet is edited on disk,
+and `deactivate()` puts back every value that `activate()` changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import logging
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any, Callable
+
+from detperf_plugins.hosts import require_paddledet
+
+__all__ = ["PARTS", "Part", "activate", "active", "deactivate", "inherit_section"]
+
+logger = logging.getLogger("detperf_plugins")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One class that a config can name.
+
+    Attributes:
+        name: the class, as YAML spells it.
+        module: where it is defined, below `detperf_plugins.paddledet`.
+        kind: "transform" (looked up in ppdet.data.transform) or "module" (built by `create`).
+        replaces: the stock class it stands in for under `activate(replace=True)`; only for parts whose
+            results are identical to stock's.
+    """
+
+    name: str
+    module: str
+    kind: str
+    replaces: str | None = None
+
+
+PARTS: tuple[Part, ...] = (
+    Part("PackPolygons", "transforms", "transform"),
+    Part("PolyToBitmap", "transforms", "transform"),
+    Part("PolygonMaskAssigner", "mask_targets", "module", replaces="MaskAssigner"),
+    Part("BitmapMaskAssigner", "mask_targets", "module"),
+)
+
+# Undo functions of what is active now, in the order in which it was done.
+_undo: list[Callable[[], None]] = []
+_replacing = False
+
+
+def active() -> bool:
+    """Whether `activate()` is in force in this process."""
+    return bool(_undo)
+
+
+def activate(replace: bool = False) -> str:
+    """Make every part known to PaddleDetection; calling it again changes nothing.
+
+    Args:
+        replace: also let the parts whose results are identical stand in for the stock classes, so that an
+            unchanged config uses them.
+
+    Returns:
+        A sentence for the config key `plugins:`; a plain string, so the config can still be copied,
+        pickled and dumped.
+
+    Raises:
+        UnsupportedHost: PaddlePaddle or PaddleDetection is missing or of an unknown version.
+    """
+    global _replacing
+    if not active():
+        require_paddledet()
+        _load_host()
+        try:
+            from detperf_plugins.paddledet.annotations import guard_coco_dataset
+            from detperf_plugins.paddledet.compat import mend_host
+
+            for part in PARTS:
+                _add(part)
+            _undo.append(mend_host())
+            _undo.append(guard_coco_dataset())
+        except BaseException:
+            deactivate()
+            raise
+    if replace and not _replacing:
+        for part in PARTS:
+            if part.replaces:
+                _stand_in(part)
+        _replacing = True
+    return f"detperf-plugins: {len(PARTS)} parts registered" + (
+        ", exact ones replace stock" if _replacing else ""
+    )
+
+
+def deactivate() -> None:
+    """Put PaddleDetection back as it was before `activate()`; nothing where it is not active."""
+    global _replacing
+    while _undo:
+        _undo.pop()()
+    _replacing = False
+
+
+def inherit_section(config: Any, stock: str) -> dict[str, Any]:
+    """Settings of the stock section `stock` for a part that extends that class: for use in `from_config`.
+
+    A user's `MaskAssigner: {mask_resolution: 28}` keeps holding when the config names
+    PolygonMaskAssigner; a key set in the part's own section wins. Values are copied into `config`, since
+    ppdet reads injected names from there.
+
+    Args:
+        config: the live section of the part, as `from_config` receives it.
+        stock: name of the stock section.
+
+    Returns:
+        The inherited keys and their values.
+    """
+    from ppdet.core.workspace import global_config
+
+    inherited: set[str] = config.__dict__.setdefault("inherited_keys", set())
+    for key in inherited:
+        config.pop(key, None)
+    inherited.clear()
+    section = global_config.get(stock, {})
+    for key in section:
+        if key in config.schema and key not in config:
+            config[key] = copy.deepcopy(section[key])
+            inherited.add(key)
+    return {key: config[key] for key in inherited}
+
+
+def _load_host() -> None:
+    import zlib
+
+    # Bound before paddle is loaded: paddle exports zlib symbols of its own, and crashes those bound later.
+    zlib.decompress(zlib.compress(b"before paddle"))
+    import ppdet.data.transform
+    import ppdet.modeling  # noqa: F401  (fills global_config with the stock classes)
+
+
+def _class_of(part: Part) -> type:
+    module: ModuleType = importlib.import_module(f"detperf_plugins.paddledet.{part.module}")
+    return getattr(module, part.name)
+
+
+def _add(part: Part) -> None:
+    from ppdet.core.workspace import global_config, register
+    from ppdet.data import transform
+
+    cls = _class_of(part)
+    if part.kind == "transform":
+        setattr(transform, part.name, cls)
+        _undo.append(lambda: delattr(transform, part.name))
+        return
+    # A section of this name that was merged before the class was known is a plain dict: keep its settings.
+    settings = global_config.pop(part.name, None)
+    register(cls)
+    if settings is not None:
+        global_config[part.name].update(settings)
+    _undo.append(lambda: global_config.pop(part.name, None))
+
+
+def _stand_in(part: Part) -> None:
+    from ppdet.core.workspace import global_config
+
+    assert part.replaces is not None
+    section = global_config[part.replaces]
+    original = section.pymodule
+    section.pymodule = SimpleNamespace(**{part.replaces: _class_of(part)})
+
+    def restore() -> None:
+        section.pymodule = original
+
+    _undo.append(restore)
