@@ -3,11 +3,13 @@
 
 namespace detperf {
 void register_match(nanobind::module_& m);
+void register_proposals(nanobind::module_& m);
 void register_raster(nanobind::module_& m);
 }  // namespace detperf
 
 NB_MODULE(_kernels, m) {
   m.doc() = "Kernels of detperf-plugins; call them through detperf_plugins.native.";
   detperf::register_match(m);
+  detperf::register_proposals(m);
   detperf::register_raster(m);
 }
