@@ -23,6 +23,7 @@ __all__ = [
     "paddledet_host",
     "processor_name",
     "require_paddledet",
+    "version_numbers",
     "version_of",
     "versions",
 ]
@@ -69,7 +70,8 @@ def versions() -> dict[str, str]:
     return {name: version for name, version in found.items() if version is not None}
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The first three numbers of a version: "2.6.0.post1" gives (2, 6, 0)."""
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
@@ -81,7 +83,7 @@ def paddle_host() -> Host:
             return Host("paddlepaddle", None, False, "paddlepaddle is not installed; "
                         'pip install "detperf-plugins[paddle]"')  # fmt: skip
         return Host("paddlepaddle", "unknown", True, "imported from a path without package metadata")
-    numbers = _numbers(version)
+    numbers = version_numbers(version)
     if numbers[:2] < (2, 6) and numbers[:2] != (0, 0):
         return Host("paddlepaddle", version, False, f"paddlepaddle {version} is older than 2.6")
     if numbers[:2] > (3, 3):
@@ -108,7 +110,7 @@ def paddledet_host() -> Host:
     version = version_of("paddledet")
     if not (folder.parent / "paddledet.egg-info").exists() and "site-packages" not in folder.parts:
         return Host("paddledet", f"checkout {folder.parent.name}", True, "a PaddleDetection checkout")
-    if version is not None and _numbers(version) < (2, 5):
+    if version is not None and version_numbers(version) < (2, 5):
         return Host("paddledet", version, False, f"paddledet {version} is older than 2.5")
     return Host("paddledet", version or "unknown", True, "supported")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from detperf_plugins import hosts
@@ -24,7 +25,8 @@ from detperf_plugins.errors import DetperfError
 
 __all__ = ["JSON_OPTION", "console", "machine", "print_table", "write_json"]
 
-console = Console(highlight=False)
+# Where the output is no terminal (a file, a CI log) tables may be wider than the usual 80 columns.
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 JSON_OPTION = typer.Option(None, "--json", metavar="PATH", help="Also write the result as one JSON object.")
 
@@ -76,7 +78,7 @@ def write_json(
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
     """Print `rows` under `columns`; numbers are right-aligned, `note` follows below."""
-    table = Table(title=title, title_justify="left", title_style="bold", caption=note or None)
+    table = Table(title=title, title_justify="left", title_style="bold", caption=escape(note) or None)
     table.caption_justify = "left"
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(
@@ -84,7 +86,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         )
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*[str(cell) for cell in row])
+        table.add_row(*[escape(str(cell)) for cell in row])
     console.print(table)
 
 

@@ -185,9 +185,9 @@ def _checked_coco(masks: bool, source: str) -> Iterator[None]:
                 _report(findings, source)
                 if masks and not any(_has_mask(a) for a in self.dataset["annotations"]):
                     raise DetperfError(
-                        f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn from a "
-                        "detection data set: use annotations with segmentations, or drop gt_poly from "
-                        "data_fields"
+                        f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn "
+                        "from a detection data set: use annotations with segmentations, or drop gt_poly "
+                        "from data_fields"
                     )
             super().createIndex()
 

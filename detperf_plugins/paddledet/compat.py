@@ -20,6 +20,7 @@ MODULES = (
     "ppdet.modeling.proposal_generator.target",
     "ppdet.modeling.proposal_generator.rpn_head",
     "ppdet.modeling.heads.cascade_head",
+    "ppdet.modeling.post_process",
 )
 
 _mended = False

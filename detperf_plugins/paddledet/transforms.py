@@ -15,7 +15,7 @@ from ppdet.data.transform.operators import BaseOperator
 from detperf_plugins.native.raster import rasterize, rasterize_full
 from detperf_plugins.paddledet.annotations import polygons_expected, rle_annotations
 from detperf_plugins.paddledet.polygons import PackedPolygons, is_rle, pack_polygons
-from detperf_plugins.paddledet.rle import decode_rle, rle_fault
+from detperf_plugins.rle import decode_rle, rle_fault
 
 __all__ = ["PACKED_KEYS", "PackPolygons", "PolyToBitmap", "warn_once"]
 

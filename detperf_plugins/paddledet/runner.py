@@ -1,0 +1,187 @@
+"""Training a PaddleDetection config without its tools/: what tools/train.py does, from the wheel alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from detperf_plugins.errors import DetperfError, UnreadableInput
+from detperf_plugins.paddledet.registry import activate
+
+__all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
+
+logger = logging.getLogger("detperf_plugins")
+
+DEVICES = ("gpu", "npu", "xpu", "mlu")
+
+
+def is_paddledet_config(config: Any) -> bool:
+    """Whether a merged config is one of PaddleDetection (MindOCR's have `model:` and `train:` instead)."""
+    return isinstance(config, dict) and "architecture" in config
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """`key.sub=value` words as a nested dict, values read as YAML: PaddleDetection's own `-o` rules,
+    except that several keys below one section add up instead of the last one winning.
+
+    Raises:
+        UnreadableInput: a word has no `=`.
+    """
+    import yaml
+
+    merged: dict[str, Any] = {}
+    for word in overrides:
+        key, equals, value = word.strip().partition("=")
+        if not equals or not key:
+            raise UnreadableInput(f"-o {word!r} is not of the form key=value")
+        *sections, last = key.split(".")
+        target = merged
+        for section in sections:
+            target = target.setdefault(section, {})
+            if not isinstance(target, dict):
+                raise UnreadableInput(f"-o {word!r}: {section} was given a value of its own before")
+        target[last] = yaml.load(value, Loader=yaml.Loader)
+    return merged
+
+
+def load(
+    config: Path, overrides: Sequence[str] = (), plugins: bool = True, replace: bool = False
+) -> dict[str, Any]:
+    """Load a config and its `_BASE_` chain into ppdet's global config, and choose the device.
+
+    Args:
+        config: the YAML file.
+        overrides: `key.sub=value` words.
+        plugins: register our parts first, so that the config may name them.
+        replace: let the exact parts stand in for stock ones.
+
+    Returns:
+        ppdet's global config.
+
+    Raises:
+        UnreadableInput: the file is missing, or is no valid YAML.
+        UnsupportedHost: PaddleDetection cannot run here.
+    """
+    from detperf_plugins.hosts import require_paddledet
+
+    if not config.is_file():
+        raise UnreadableInput(f"no config file {config}")
+    require_paddledet()
+    if plugins:
+        activate(replace)
+    import paddle
+    import ppdet.engine  # noqa: F401  (registers everything that create() may be asked for)
+    import yaml
+    from ppdet.core.workspace import load_config, merge_config
+
+    from detperf_plugins.paddledet.compat import mend_host
+
+    mend_host()
+    try:
+        cfg = load_config(str(config))
+        merge_config(parse_overrides(overrides))
+    except yaml.YAMLError as error:
+        raise UnreadableInput(f"{config}: {error}") from error
+    except FileNotFoundError as error:
+        raise UnreadableInput(f"{config}: _BASE_ names {error.filename}, which does not exist") from error
+    if not is_paddledet_config(cfg):
+        raise UnreadableInput(f"{config} has no `architecture`: it is no PaddleDetection config")
+    for device in DEVICES:
+        cfg.setdefault(f"use_{device}", False)
+    paddle.set_device(next((device for device in DEVICES if cfg[f"use_{device}"]), "cpu"))
+    return cfg
+
+
+def _check(cfg: Any) -> None:
+    from ppdet.utils import check
+
+    check.check_config(cfg)
+    for device in DEVICES:
+        getattr(check, f"check_{device}")(cfg[f"use_{device}"])
+    if cfg.get("amp") and not any(cfg[f"use_{device}"] for device in DEVICES):
+        logger.warning(
+            "AMP does nothing on a CPU: PaddleDetection turns it on only for gpu, npu, xpu and mlu, and "
+            "Paddle's auto_cast leaves float32 on a CPU; this run trains in float32"
+        )
+
+
+def build_trainer(cfg: Any, mode: str = "train", seed: int | None = None) -> Any:
+    """ppdet's Trainer for a loaded config; `seed` fixes initial weights, sampling and augmentation."""
+    from ppdet.engine import Trainer, init_parallel_env, set_random_seed
+
+    _check(cfg)
+    if mode == "train":
+        init_parallel_env()
+    if seed is not None:
+        set_random_seed(seed)
+    return Trainer(cfg, mode=mode)
+
+
+def train(
+    config: Path,
+    overrides: Sequence[str] = (),
+    *,
+    eval_while_training: bool = False,
+    resume: str | None = None,
+    amp: bool = False,
+    seed: int | None = None,
+    plugins: bool = True,
+    replace: bool = False,
+) -> Any:
+    """Train as `tools/train.py -c CONFIG -o ... [--eval] [--resume W] [--amp]` does.
+
+    Args:
+        config, overrides, plugins, replace: see `load`.
+        eval_while_training: evaluate at every snapshot, and keep the best model.
+        resume: weights of a checkpoint, without its suffix; its optimizer state and epoch are taken up.
+        amp: automatic mixed precision.
+        seed: fixes everything random.
+
+    Returns:
+        The trainer, trained.
+
+    Raises:
+        DetperfError: a checkpoint to resume from does not exist.
+    """
+    if resume is not None and not Path(f"{_stem(resume)}.pdparams").is_file():
+        raise DetperfError(f"nothing to resume from: {resume} has no .pdparams")
+    cfg = load(config, overrides, plugins, replace)
+    # tools/train.py merges its flags into the config; Trainer reads these from there.
+    for key, value in {"amp": amp, "fleet": False, "use_vdl": False, "to_static": False}.items():
+        cfg[key] = value or cfg.get(key, False)
+    trainer = build_trainer(cfg, seed=seed)
+    if resume is not None:
+        trainer.resume_weights(resume)
+    elif cfg.get("pretrain_weights"):
+        trainer.load_weights(cfg.pretrain_weights)
+    trainer.train(eval_while_training)
+    return trainer
+
+
+def _stem(weights: str) -> str:
+    return weights[: -len(".pdparams")] if weights.endswith(".pdparams") else weights
+
+
+def evaluate(cfg: Any, weights: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Evaluate weights on the config's EvalDataset.
+
+    Returns:
+        AP vectors as pycocotools orders them, by kind ("bbox", "mask"), and the predictions behind them.
+    """
+    trainer = build_trainer(cfg, mode="eval")
+    trainer.load_weights(weights)
+    kept: dict[str, list[Any]] = {}
+    stats: dict[str, Any] = {}
+    reset = trainer._reset_metrics
+
+    def keep_then_reset() -> None:
+        for metric in trainer._metrics:
+            kept.update({kind: list(found) for kind, found in metric.results.items()})
+            stats.update(metric.get_results())
+        reset()
+
+    trainer._reset_metrics = keep_then_reset
+    trainer.evaluate()
+    return stats, kept

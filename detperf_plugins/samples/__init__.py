@@ -1,0 +1,1 @@
+"""Small synthetic data sets, generated: enough to show that a model learns, with nothing to download."""
