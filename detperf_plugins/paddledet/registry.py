@@ -44,6 +44,13 @@ PARTS: tuple[Part, ...] = (
     Part("PolyToBitmap", "transforms", "transform"),
     Part("PolygonMaskAssigner", "mask_targets", "module", replaces="MaskAssigner"),
     Part("BitmapMaskAssigner", "mask_targets", "module"),
+    Part("AssignRPNTargets", "rpn_transform", "transform"),
+    Part("PerfRPNTargetAssign", "rpn_targets", "module", replaces="RPNTargetAssign"),
+    Part("PerfRPNHead", "rpn_head", "module", replaces="RPNHead"),
+    Part("PerfBBoxAssigner", "bbox_targets", "module", replaces="BBoxAssigner"),
+    Part("PerfBBoxHead", "bbox_head", "module", replaces="BBoxHead"),
+    Part("PerfCascadeHead", "bbox_head", "module", replaces="CascadeHead"),
+    Part("PerfMaskHead", "mask_head", "module", replaces="MaskHead"),
 )
 
 # Undo functions of what is active now, in the order in which it was done.

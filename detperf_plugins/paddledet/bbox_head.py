@@ -1,0 +1,162 @@
+"""BBoxHead and CascadeHead with losses of fixed shape: dead RoIs weigh 0 instead of being taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import paddle
+from paddle import nn
+from paddle.nn import functional
+from ppdet.modeling.bbox_utils import bbox2delta
+from ppdet.modeling.heads.bbox_head import BBoxHead
+from ppdet.modeling.heads.cascade_head import CascadeHead
+
+from detperf_plugins.paddledet.registry import inherit_section
+
+__all__ = ["PerfBBoxHead", "PerfCascadeHead", "bbox_losses"]
+
+
+def bbox_losses(
+    scores: paddle.Tensor,
+    deltas: paddle.Tensor,
+    labels: paddle.Tensor,
+    matched: paddle.Tensor,
+    rois: paddle.Tensor,
+    bbox_weight: Sequence[float],
+    num_classes: int,
+    epsilon: float = 0.0,
+) -> dict[str, paddle.Tensor]:
+    """The losses of BBoxHead.get_loss, averaged over the live RoIs (label >= 0).
+
+    Without a live RoI, or without foreground, a loss is 0 and still reaches every parameter.
+
+    Args:
+        scores: [N, num_classes + 1], logits.
+        deltas: [N, 4 * num_classes], or [N, 4] where all classes share them.
+        labels: integer [N]; num_classes is background, -1 dead.
+        matched, rois: float32 [N, 4], pixels.
+        bbox_weight: factors of the four deltas.
+        num_classes: number of classes, background not counted.
+        epsilon: added to the number of live RoIs.
+    """
+    labels = labels.astype("int64")
+    live = (labels >= 0).astype("float32").sum()
+    divisor = paddle.clip(live, min=1.0) + epsilon if epsilon else paddle.clip(live, min=1.0)
+    cls = functional.cross_entropy(scores, labels, ignore_index=-1, reduction="none").sum() / divisor
+
+    foreground = paddle.logical_and(labels >= 0, labels < num_classes).unsqueeze(1)
+    if deltas.shape[1] != 4:
+        count, classes = deltas.shape[0], deltas.shape[1] // 4
+        row = paddle.arange(0, count * classes, classes)
+        own = paddle.clip(labels, min=0, max=classes - 1) + row
+        deltas = paddle.gather(deltas.reshape([-1, 4]), own)
+    target = bbox2delta(rois, matched, bbox_weight)
+    # A dead RoI has no size, so its target may be NaN: it is put away before it meets a gradient.
+    target = paddle.where(foreground, target, paddle.zeros_like(target))
+    target.stop_gradient = True
+    reg = (paddle.abs(deltas - target) * foreground.astype("float32")).sum() / divisor
+    return {"loss_bbox_cls": cls, "loss_bbox_reg": reg}
+
+
+class _FixedShapeLoss:
+    """`get_loss` of both heads."""
+
+    num_classes: int
+    bbox_loss: Any
+
+    def get_loss(
+        self,
+        scores: paddle.Tensor,
+        deltas: paddle.Tensor,
+        targets: tuple[list, list, list],
+        rois: list[paddle.Tensor],
+        bbox_weight: Sequence[float],
+        loss_normalize_pos: bool = False,
+    ) -> dict[str, paddle.Tensor]:
+        """As BBoxHead.get_loss; a `bbox_loss` set in the config is applied by stock to the live RoIs."""
+        labels, matched, boxes = (_joined(one) for one in (targets[0], targets[1], rois))
+        if self.bbox_loss is None:
+            epsilon = 1e-7 if loss_normalize_pos else 0.0
+            return bbox_losses(scores, deltas, labels, matched, boxes, bbox_weight, self.num_classes, epsilon)
+        live = paddle.nonzero(labels >= 0).reshape([-1])
+        if live.shape[0] == 0:
+            zero = scores.sum() * 0.0
+            return {"loss_bbox_cls": zero, "loss_bbox_reg": deltas.sum() * 0.0}
+        scores, deltas, labels, matched, boxes = (
+            paddle.gather(one, live) for one in (scores, deltas, labels, matched, boxes)
+        )
+        return super().get_loss(  # type: ignore[misc]
+            scores, deltas, ([labels], [matched], []), [boxes], bbox_weight, loss_normalize_pos
+        )
+
+
+def _joined(parts: Sequence[paddle.Tensor]) -> paddle.Tensor:
+    return paddle.concat(list(parts)) if len(parts) > 1 else parts[0]
+
+
+class _LiveRoIs(nn.Layer):
+    """A label-cotuning loss that sees dead RoIs as background, which it leaves out."""
+
+    def __init__(self, loss: nn.Layer, num_classes: int) -> None:
+        super().__init__()
+        self.loss = loss
+        self.num_classes = num_classes
+
+    def forward(self, scores: paddle.Tensor, targets: tuple, relation: Any) -> dict[str, paddle.Tensor]:
+        """As the loss it holds."""
+        labels = [paddle.where(one < 0, paddle.full_like(one, self.num_classes), one) for one in targets[0]]
+        return self.loss(scores, (labels, *targets[1:]), relation)
+
+
+class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
+    """BBoxHead whose losses have fixed shapes; same arguments, weights and names, and the same losses.
+
+    Args: as BBoxHead, whose section `BBoxHead:` is inherited.
+    """
+
+    __shared__ = ["num_classes", "use_cot"]
+    __inject__ = ["bbox_assigner", "bbox_loss", "loss_cot"]
+
+    @classmethod
+    def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
+        """As BBoxHead; settings of the section `BBoxHead:` hold where the own section has none."""
+        inherited = inherit_section(cfg, "BBoxHead")
+        return {**inherited, **super().from_config(cfg, input_shape)}
+
+    def init_cot_head(self, relationship: Any) -> None:
+        """As BBoxHead, for label cotuning."""
+        super().init_cot_head(relationship)
+        self.loss_cot = _LiveRoIs(self.loss_cot, self.num_classes)
+
+
+class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
+    """CascadeHead in which every RoI keeps its place through the stages; otherwise as PerfBBoxHead.
+
+    A box that its stage leaves without area is dropped by stock; here its label is -1 in the next stage
+    (PerfBBoxAssigner gives it), so that it counts nowhere.
+
+    Args: as CascadeHead, whose section `CascadeHead:` is inherited.
+    """
+
+    __shared__ = ["num_classes", "num_cascade_stages"]
+    __inject__ = ["bbox_assigner", "bbox_loss"]
+
+    @classmethod
+    def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
+        """As CascadeHead; settings of the section `CascadeHead:` hold where the own section has none."""
+        inherited = inherit_section(cfg, "CascadeHead")
+        return {**inherited, **super().from_config(cfg, input_shape)}
+
+    def _get_rois_from_boxes(
+        self, boxes: Sequence[paddle.Tensor], im_shape: paddle.Tensor
+    ) -> tuple[list[paddle.Tensor], paddle.Tensor]:
+        if not self.training:
+            return super()._get_rois_from_boxes(boxes, im_shape)
+        lengths = [int(one.shape[0]) for one in boxes]
+        image = paddle.to_tensor(np.repeat(np.arange(len(lengths)), lengths))
+        limit = paddle.gather(paddle.flip(im_shape[:, :2], axis=[1]), image)
+        clipped = paddle.minimum(paddle.clip(paddle.concat(list(boxes)), min=0), paddle.tile(limit, [1, 2]))
+        clipped.stop_gradient = True
+        return clipped.split(lengths), paddle.to_tensor(np.asarray(lengths, dtype=np.int32))

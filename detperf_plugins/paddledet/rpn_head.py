@@ -1,0 +1,210 @@
+"""RPNHead with its losses by fixed-shape gathers and its proposals straight from the logits."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Optional
+
+import paddle
+from paddle.nn import functional
+from ppdet.modeling.cls_utils import _get_class_default_kwargs
+from ppdet.modeling.proposal_generator.anchor_generator import AnchorGenerator
+from ppdet.modeling.proposal_generator.proposal_generator import ProposalGenerator
+from ppdet.modeling.proposal_generator.rpn_head import RPNHead
+from ppdet.modeling.proposal_generator.target_layer import RPNTargetAssign
+
+from detperf_plugins import native
+from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.anchors import AnchorSettings, Grids, difference
+from detperf_plugins.paddledet.proposals import LogitLayout, propose_on_device, propose_on_host
+from detperf_plugins.paddledet.registry import inherit_section
+from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign, RPNSample
+from detperf_plugins.paddledet.rpn_transform import RPN_KEYS, target_text
+
+__all__ = ["PerfRPNHead", "rpn_losses"]
+
+# RPNHead's own defaults.
+_ANCHORS = _get_class_default_kwargs(AnchorGenerator)
+_TARGETS = _get_class_default_kwargs(RPNTargetAssign)
+_TRAIN_PROPOSAL = _get_class_default_kwargs(ProposalGenerator, 12000, 2000)
+_TEST_PROPOSAL = _get_class_default_kwargs(ProposalGenerator)
+
+
+class _Grid:
+    """What depends on the feature map sizes alone: computed once for each size met."""
+
+    def __init__(self, settings: AnchorSettings, grids: Grids, channels_last: bool, assign: Any) -> None:
+        self.anchors = settings.anchors(grids)
+        self.layout = LogitLayout.of(settings, grids, channels_last)
+        self.positions = paddle.to_tensor(self.layout.positions())
+        self.text = target_text(settings.text(grids), assign)
+        self._anchor_tensor: Optional[paddle.Tensor] = None
+
+    @property
+    def anchor_tensor(self) -> paddle.Tensor:
+        if self._anchor_tensor is None:
+            self._anchor_tensor = paddle.to_tensor(self.anchors.copy())
+        return self._anchor_tensor
+
+
+def rpn_losses(
+    logits: paddle.Tensor, positions: paddle.Tensor, sample: RPNSample, norm: int, bbox_loss: Any = None
+) -> dict[str, paddle.Tensor]:
+    """The losses of RPNHead.get_loss over the sampled anchors alone.
+
+    Dead slots count with weight 0, so no shape depends on a value; sums run in another order than stock's.
+
+    Args:
+        logits: float32 [B, L], see `LogitLayout`.
+        positions: int32 [A, 5], see `LogitLayout.positions`.
+        sample: tensors, see `RPNSample`.
+        norm: number by which both losses are divided.
+        bbox_loss: replaces the absolute difference; called with predicted and target deltas [N, 4].
+    """
+    images, slots = sample.index.shape
+    at = paddle.gather(positions, sample.index.reshape([-1])).reshape([images, slots * 5])
+    at = at + paddle.arange(0, images * logits.shape[1], logits.shape[1], dtype="int32").unsqueeze(1)
+    predicted = paddle.gather(logits.reshape([-1]), at.reshape([-1])).reshape([images, slots, 5])
+    label = sample.label.astype("float32")
+    live = (label >= 0).astype("float32")
+    cls = functional.binary_cross_entropy_with_logits(
+        predicted[:, :, 0], label * live, weight=live, reduction="sum"
+    )
+
+    positives = sample.delta.shape[1]
+    rows = [images * positives, 4]
+    foreground = (label[:, :positives] == 1).astype("float32").reshape([-1, 1])
+    deltas = predicted[:, :positives, 1:].reshape(rows)
+    target = sample.delta.reshape(rows)
+    if bbox_loss is None:
+        reg = (paddle.abs(deltas - target) * foreground).sum()
+    else:
+        value = bbox_loss(deltas * foreground, target)
+        if value.ndim == 0 or value.shape[0] != rows[0]:
+            raise DetperfError(f"{type(bbox_loss).__name__} reduces over boxes; PerfRPNHead needs one a row")
+        reg = (value.reshape([rows[0], -1]) * foreground).sum()
+    return {"loss_rpn_cls": cls / norm, "loss_rpn_reg": reg / norm}
+
+
+class PerfRPNHead(RPNHead):
+    """RPNHead, faster; its weights, their names and its results, losses up to the order of float32 sums.
+
+    Targets come from the batch where `AssignRPNTargets` put them, else from PerfRPNTargetAssign, which
+    reads the boxes once a batch. On a CPU the proposals are one kernel call after one read of the logits;
+    on a GPU they are made there (`propose_on_device`).
+
+    Args:
+        anchor_generator, rpn_target_assign, train_proposal, test_proposal, in_channel, export_onnx,
+            loss_rpn_bbox: as in RPNHead, whose section `RPNHead:` is inherited.
+        data_format: NCHW, or NHWC for channels-last features; the weights are the same.
+    """
+
+    __shared__ = ["export_onnx"]
+    __inject__ = ["loss_rpn_bbox"]
+    KEPT_GRIDS = 16
+
+    def __init__(
+        self,
+        anchor_generator: Any = _ANCHORS,
+        rpn_target_assign: Any = _TARGETS,
+        train_proposal: Any = _TRAIN_PROPOSAL,
+        test_proposal: Any = _TEST_PROPOSAL,
+        in_channel: int = 1024,
+        export_onnx: bool = False,
+        loss_rpn_bbox: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__(
+            anchor_generator,
+            rpn_target_assign,
+            train_proposal,
+            test_proposal,
+            in_channel,
+            export_onnx,
+            loss_rpn_bbox,
+        )
+        if type(self.rpn_target_assign) is RPNTargetAssign:
+            self.rpn_target_assign = PerfRPNTargetAssign(**vars(self.rpn_target_assign))
+        if data_format not in ("NCHW", "NHWC"):
+            raise DetperfError(f"data_format must be NCHW or NHWC, got {data_format!r}")
+        self.channels_last = data_format == "NHWC"
+        if self.channels_last:
+            for layer in (self.rpn_feat.rpn_conv, self.rpn_rois_score, self.rpn_rois_delta):
+                layer._data_format, layer._channel_dim = data_format, 3
+        self.settings = AnchorSettings.of(self.anchor_generator)
+        self._grids: OrderedDict[Grids, _Grid] = OrderedDict()
+
+    @classmethod
+    def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
+        """As RPNHead; settings of the section `RPNHead:` hold where the own section has none."""
+        inherited = inherit_section(cfg, "RPNHead")
+        return {**inherited, **super().from_config(cfg, input_shape)}
+
+    def forward(
+        self, feats: list[paddle.Tensor], inputs: dict[str, Any]
+    ) -> tuple[list[paddle.Tensor], paddle.Tensor, Optional[dict[str, paddle.Tensor]]]:
+        """Proposals, their number in each image (int32 [B]) and, in training, the losses.
+
+        Args:
+            feats: feature maps of the levels.
+            inputs: the batch, with `im_shape` and in training the ground truth.
+
+        Raises:
+            DetperfError: the loader's targets were made for other anchors or another rule.
+        """
+        generator = self.train_proposal if self.training else self.test_proposal
+        stock = self.export_onnx or not paddle.in_dynamic_mode() or generator.eta < 1
+        if stock and not self.channels_last:
+            return super().forward(feats, inputs)
+        if stock:
+            raise DetperfError("export and eta < 1 need PerfRPNHead with data_format NCHW")
+        blocks, sizes = [], []
+        for feat in self.rpn_feat(feats):
+            blocks += [self.rpn_rois_score(feat).flatten(1), self.rpn_rois_delta(feat).flatten(1)]
+            sizes.append(tuple(feat.shape[1:3] if self.channels_last else feat.shape[2:4]))
+        logits = paddle.concat(blocks, axis=1)
+        if (
+            logits.dtype != paddle.float32
+        ):  # half precision under AMP; stock's losses and operator use float32
+            logits = logits.astype("float32")
+        grid = self._grid(tuple(sizes))
+        rois = self._propose(logits, grid, inputs["im_shape"], generator)
+        rois_num = paddle.to_tensor([one.shape[0] for one in rois], dtype="int32")
+        if not self.training:
+            return rois, rois_num, None
+        return rois, rois_num, self._losses(logits, grid, inputs)
+
+    @paddle.no_grad()
+    def _propose(
+        self, logits: paddle.Tensor, grid: _Grid, im_shape: paddle.Tensor, generator: Any
+    ) -> list[paddle.Tensor]:
+        rows = paddle.concat([logits, im_shape.astype("float32")], axis=1)
+        if logits.place.is_cpu_place() and native.available():
+            return propose_on_host(rows, grid.layout, grid.anchors, generator)
+        return propose_on_device(rows, grid.layout, grid.positions, grid.anchor_tensor, generator)
+
+    def _losses(self, logits: paddle.Tensor, grid: _Grid, inputs: dict[str, Any]) -> dict[str, paddle.Tensor]:
+        if RPN_KEYS[0] in inputs:
+            for text in inputs[RPN_KEYS[3]]:
+                if text != grid.text:
+                    raise DetperfError(
+                        f"{difference(text, grid.text)}: AssignRPNTargets must have the settings of the "
+                        "model's RPN head and stand after PadBatch"
+                    )
+            sample = RPNSample(*[_stacked(inputs[key]) for key in RPN_KEYS[:3]])
+        else:
+            sample = self.rpn_target_assign.sample(inputs, grid.anchors)
+        norm = self.rpn_target_assign.batch_size_per_im * sample.index.shape[0]
+        return rpn_losses(logits, grid.positions, sample, norm, self.loss_rpn_bbox)
+
+    def _grid(self, grids: Grids) -> _Grid:
+        if grids not in self._grids:
+            self._grids[grids] = _Grid(self.settings, grids, self.channels_last, self.rpn_target_assign)
+            if len(self._grids) > self.KEPT_GRIDS:
+                self._grids.popitem(last=False)
+        self._grids.move_to_end(grids)
+        return self._grids[grids]
+
+
+def _stacked(values: Any) -> paddle.Tensor:
+    return values if isinstance(values, paddle.Tensor) else paddle.stack(list(values))
