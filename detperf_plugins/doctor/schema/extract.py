@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,10 @@ def _classes(folder: Path) -> dict[str, tuple[ast.ClassDef, str]]:
     found: dict[str, tuple[ast.ClassDef, str]] = {}
     for path in sorted(folder.rglob("*.py") if folder.is_dir() else [folder]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            earlier = found.get(node.name)
+            if earlier is None or not _decorators(earlier[0]):  # a registered class beats a namesake
                 found[node.name] = (node, path.as_posix())
     return found
 
@@ -88,7 +92,42 @@ def _describe(name: str, classes: dict[str, tuple[ast.ClassDef, str]]) -> dict[s
     if init is None:
         return {"params": [], "open": bool(classes[name][0].bases)}
     params, _, open_ended = _signature(init, skip_self=True)
-    return {"params": params, "open": open_ended}
+    described: dict[str, Any] = {"params": params, "open": open_ended}
+    read = _read_from_kwargs(init)
+    if read:
+        described["kwargs_keys"] = read
+    return described
+
+
+def _stock_keys(root: Path) -> list[str]:
+    """The top-level keys that the host's own configs set."""
+    found = set()
+    for path in (root / "configs").rglob("*.y*ml"):
+        found |= set(re.findall(r"^([A-Za-z_]\w*):", path.read_text(encoding="utf-8"), re.MULTILINE))
+    return sorted(found)
+
+
+def _read_from_kwargs(init: ast.FunctionDef) -> list[str]:
+    """The keys that a constructor takes out of its `**kwargs` by name."""
+    found = set()
+    for node in ast.walk(init):
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "kwargs":
+            found.add(getattr(node.slice, "value", ""))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if getattr(node.func.value, "id", "") == "kwargs" and node.func.attr in ("get", "pop"):
+                found.add(getattr(node.args[0], "value", ""))
+    return sorted(key for key in found if isinstance(key, str) and key)
+
+
+def _stock_roots(root: Path) -> list[str]:
+    """The data folders that the host's own configs name: nobody has them before downloading the data."""
+    found = set()
+    for path in (root / "configs").rglob("*.y*ml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            match = re.match(r"\s*(?:dataset_dir|dataset_root):\s*['\"]?([^'\"#\s]+)", line)
+            if match and match.group(1)[0] not in "&*":
+                found.add(match.group(1).rstrip("/"))
+    return sorted(found)
 
 
 def _paddledet(root: Path) -> dict[str, Any]:
@@ -97,7 +136,7 @@ def _paddledet(root: Path) -> dict[str, Any]:
     transforms: dict[str, Any] = {}
     for name, (node, path) in classes.items():
         marks = _decorators(node)
-        if "/data/transform/" in path and (marks & {"register_op", "register_kpop", "register_mot"} or "BaseOperator" in ast.dump(node)):
+        if "/data/transform/" in path:
             transforms[name] = _describe(name, classes)
         elif marks & {"register", "serializable"}:
             modules[name] = {
@@ -105,11 +144,17 @@ def _paddledet(root: Path) -> dict[str, Any]:
                 "inject": _string_list(node, "__inject__"),
                 "shared": _string_list(node, "__shared__"),
             }
-    return {"modules": modules, "transforms": transforms}
+    return {
+        "modules": modules,
+        "transforms": transforms,
+        "stock_roots": _stock_roots(root),
+        "stock_keys": _stock_keys(root),
+        "classes": sorted(classes),
+    }
 
 
 def _mindocr(root: Path) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {"stock_roots": _stock_roots(root)}
     every = _classes(root / "mindocr")
     for room, folder in _MINDOCR_ROOMS.items():
         table = {}

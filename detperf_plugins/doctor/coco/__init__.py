@@ -1,0 +1,1 @@
+"""COCO annotation files: read without holding them whole, checked annotation by annotation, repaired."""

@@ -1,0 +1,1 @@
+"""Label files of DBNet (`picture<TAB>[{"transcription": ..., "points": ...}]`): read, checked, repaired."""

@@ -1,0 +1,100 @@
+"""The rules: what the doctor can say, each with why it matters, what to do, and who established it.
+
+A rule is declared beside the code that checks it, with `rule(...)`; `all_rules()` imports every such module
+and returns the whole catalogue in a fixed order, from which `detperf lint --list` and docs/doctor-rules.md
+are made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+__all__ = ["CLASSES", "SEVERITIES", "Rule", "all_rules", "rule"]
+
+SEVERITIES = ("error", "warning", "hint")
+CLASSES = ("correctness", "measurement", "performance")
+
+_MODULES = (
+    "reading",
+    "yaml.repair",
+    "yaml.reindent",
+    "yaml.bases",
+    "configs.common",
+    "configs.paths",
+    "configs.mindocr_faults",
+    "configs.mindocr_keys",
+    "configs.mindocr_pipeline",
+    "configs.mindocr_speed",
+    "configs.paddledet_faults",
+    "configs.paddledet_data",
+    "configs.paddledet_keys",
+    "configs.paddledet_speed",
+    "configs.paddleocr",
+    "configs.commands",
+    "coco.faults",
+    "labels.faults",
+    "logs.faults",
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing the doctor can find.
+
+    Attributes:
+        id: the stable name, used in reports and in `# detperf: ignore ID`.
+        severity: "error" (the run dies or trains on something else than meant), "warning" (very likely not
+            what was meant), "hint" (worth knowing).
+        kind: "correctness", "measurement" or "performance".
+        message: one line saying what is wrong, without the particulars.
+        why: what happens if nothing is done.
+        fix: what to do.
+        source: the public report, or the host's own source, that established it.
+        weight: below 0 for what to read first among its equals, above 0 for what to read last.
+        room: what the rule looks at: "yaml", "mindocr", "paddledet", "paddleocr", "coco", "labels", "log".
+    """
+
+    id: str
+    severity: str
+    kind: str
+    message: str
+    why: str
+    fix: str
+    source: str
+    room: str
+    weight: int = 0
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(
+    id: str,
+    severity: str,
+    kind: str,
+    message: str,
+    *,
+    why: str,
+    fix: str,
+    source: str,
+    room: str,
+    weight: int = 0,
+) -> Rule:
+    """Declare a rule; a second rule of the same id, or an unknown severity or class, is a ValueError."""
+    if id in _RULES or severity not in SEVERITIES or kind not in CLASSES:
+        raise ValueError(
+            f"rule {id!r}: declared twice, or severity {severity!r} or class {kind!r} is unknown"
+        )
+    if source and "/" in source and not source.startswith("http"):
+        source = f"https://github.com/{source}"
+    made = _RULES[id] = Rule(id, severity, kind, message, why, fix, source, room, weight)
+    return made
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, grouped by what it looks at, in the order of declaration."""
+    for module in _MODULES:
+        import_module(f"detperf_plugins.doctor.{module}")
+    rooms = list(dict.fromkeys(rule.room for rule in _RULES.values()))
+    return tuple(sorted(_RULES.values(), key=lambda rule: rooms.index(rule.room)))
