@@ -38,7 +38,7 @@ def train(
     from detperf_plugins.paddledet import runner
 
     words = [*overrides, *context.args]
-    trainer = runner.train(
+    trainer, stats = runner.train(
         config,
         words,
         eval_while_training=evaluate,
@@ -58,9 +58,6 @@ def train(
         "reader_ms": 1000 * float(trainer.status["data_time"].avg),
         **{name: float(meter.value) for name, meter in meters.items()},
     }
-    if evaluate:
-        for metric in trainer._metrics:
-            for kind, vector in metric.get_results().items():
-                row[f"{kind}_ap"] = float(vector[0])
+    row.update({f"{kind}_ap": float(vector[0]) for kind, vector in stats.items()})
     console.print(f"Trained {row['epochs']} epochs; weights in {row['weights']}", soft_wrap=True)
     write_json(json_path, [row], {"overrides": words, "plugins": not stock, "replace": replace, "seed": seed})

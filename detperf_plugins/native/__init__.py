@@ -6,14 +6,16 @@ with the remedy.
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from detperf_plugins.errors import DetperfError
 
+_compiled: ModuleType | None = None
+_reason = ""
 try:
-    from detperf_plugins.native import _kernels as _compiled
+    _compiled = import_module("detperf_plugins.native._kernels")
 except ImportError as _error:
-    _compiled = None  # type: ignore[assignment]
     _reason = str(_error)
 
 __all__ = ["available", "kernels", "why_not"]
@@ -26,7 +28,7 @@ def available() -> bool:
 
 def why_not() -> str:
     """The reason where `available()` is False, else an empty string."""
-    return "" if available() else _reason
+    return _reason
 
 
 def kernels() -> ModuleType:

@@ -61,7 +61,7 @@ def rasterize(
     _check_offsets("instances", instances, len(parts) - 1)
     if len(index) and (index.min() < -1 or index.max() >= len(instances) - 1):
         raise ValueError(f"index must lie in -1 to {len(instances) - 2}, got {index.min()} to {index.max()}")
-    out = np.empty((len(boxes), height, width), dtype=dtype)
+    out: np.ndarray = np.empty((len(boxes), height, width), dtype=dtype)
     if out.dtype == np.int32:
         kernel = kernels().rasterize_int32
     elif out.dtype == np.uint8:

@@ -28,7 +28,7 @@ class Foreground(NamedTuple):
     Attributes:
         counts: int64 [B], RoIs of each image; at least one, as in stock: an image without foreground
             lends its second RoI with weight 0, so that no later shape is empty.
-        index: int64 [N], position of each RoI among its image's RoIs.
+        position: int64 [N], place of each RoI among its image's RoIs.
         rois: float32 [N, 4], x0 y0 x1 y1 in pixels.
         classes: int32 [N], class of each RoI.
         gt_inds: int64 [N], matched instance within its image.
@@ -36,7 +36,7 @@ class Foreground(NamedTuple):
     """
 
     counts: np.ndarray
-    index: np.ndarray
+    position: np.ndarray
     rois: np.ndarray
     classes: np.ndarray
     gt_inds: np.ndarray
@@ -86,7 +86,7 @@ def select_foreground(
     is_lent = np.repeat(lent, sizes)
     return Foreground(
         counts=sizes,
-        index=index,
+        position=index,
         rois=rois[rows].astype(np.float32),
         classes=np.where(is_lent, 0, labels[rows]).astype(np.int32),
         gt_inds=gt_inds[rows].astype(np.int64),
@@ -115,6 +115,9 @@ class _MaskAssigner:
 
     __shared__ = ["num_classes", "mask_resolution"]
 
+    # What paddle.shape gives, and so what stock counts in: int32 in Paddle 2, int64 in Paddle 3.
+    _shape_dtype = np.int32 if int(paddle.__version__.split(".")[0] or 0) < 3 else np.int64
+
     num_classes: int
     mask_resolution: int
     batch_offsets: bool
@@ -127,13 +130,13 @@ class _MaskAssigner:
     def _outputs(self, chosen: Foreground, lengths: Sequence[int], tgt_masks: paddle.Tensor) -> tuple:
         splits = np.cumsum(chosen.counts)[:-1]
         mask_rois = [paddle.to_tensor(part) for part in np.split(chosen.rois, splits)]
-        index = chosen.index
+        index = chosen.position
         if self.batch_offsets:
             index = index + np.repeat(np.cumsum([0, *lengths[:-1]]), chosen.counts)
         tgt_masks.stop_gradient = True
         return (
             mask_rois,
-            paddle.to_tensor(chosen.counts.astype(np.int32)),
+            paddle.to_tensor(chosen.counts.astype(self._shape_dtype)),
             paddle.to_tensor(chosen.classes),
             tgt_masks,
             paddle.to_tensor(index.reshape(-1, 1)),
@@ -185,7 +188,7 @@ class PolygonMaskAssigner(_MaskAssigner):
             inputs: the batch, with `gt_poly` or the arrays of PackPolygons.
 
         Returns:
-            mask_rois (per image float32 [n, 4]), mask_rois_num (int32 [B]), tgt_classes (int32 [N]),
+            mask_rois (per image float32 [n, 4]), mask_rois_num (integer [B], int64 on Paddle 3), tgt_classes (int32 [N]),
             tgt_masks (int32 [N, M, M]), mask_index (int64 [N, 1]), tgt_weights (float32 [N]).
         """
         lengths = [int(one.shape[0]) for one in rois]

@@ -152,14 +152,12 @@ def _pack_clean(gt_poly: Sequence[Any]) -> PackedPolygons | None:
             return None
         if len(lengths) and (lengths.min() < 6 or (lengths & 1).any()):
             return None
-        flat = (
-            np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]) if parts else np.empty(0)
-        )
+        flat = np.concatenate([np.asarray(part) for part in parts]) if parts else np.empty(0)
     except (TypeError, ValueError):
         return None
-    if flat.ndim != 1 or not (np.abs(flat) <= MAX_COORDINATE).all():
+    if flat.ndim != 1 or flat.dtype.kind not in "fiu" or not (np.abs(flat) <= MAX_COORDINATE).all():
         return None
-    xy = flat.reshape(-1, 2)
+    xy = flat.astype(np.float64).reshape(-1, 2)
     offsets = np.concatenate([[0], np.cumsum(lengths >> 1)])
     if len(parts):
         starts = offsets[:-1]

@@ -126,15 +126,17 @@ def inherit_section(config: Any, stock: str) -> dict[str, Any]:
     """
     from ppdet.core.workspace import global_config
 
-    inherited: set[str] = config.__dict__.setdefault("inherited_keys", set())
-    for key in inherited:
-        config.pop(key, None)
+    # What an earlier call in this process inherited is no setting of the part's own.
+    inherited: dict[str, Any] = config.__dict__.setdefault("inherited", {})
+    for key, value in inherited.items():
+        if key in config and config[key] == value:
+            del config[key]
     inherited.clear()
     section = global_config.get(stock, {})
     for key in section:
         if key in config.schema and key not in config:
             config[key] = copy.deepcopy(section[key])
-            inherited.add(key)
+            inherited[key] = copy.deepcopy(section[key])
     return {key: config[key] for key in inherited}
 
 

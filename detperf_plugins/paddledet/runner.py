@@ -46,9 +46,7 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     return merged
 
 
-def load(
-    config: Path, overrides: Sequence[str] = (), plugins: bool = True, replace: bool = False
-) -> dict[str, Any]:
+def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, replace: bool = False) -> Any:
     """Load a config and its `_BASE_` chain into ppdet's global config, and choose the device.
 
     Args:
@@ -58,7 +56,7 @@ def load(
         replace: let the exact parts stand in for stock ones.
 
     Returns:
-        ppdet's global config.
+        ppdet's global config, a dict whose keys are attributes as well.
 
     Raises:
         UnreadableInput: the file is missing, or is no valid YAML.
@@ -129,7 +127,7 @@ def train(
     seed: int | None = None,
     plugins: bool = True,
     replace: bool = False,
-) -> Any:
+) -> tuple[Any, dict[str, Any]]:
     """Train as `tools/train.py -c CONFIG -o ... [--eval] [--resume W] [--amp]` does.
 
     Args:
@@ -140,7 +138,7 @@ def train(
         seed: fixes everything random.
 
     Returns:
-        The trainer, trained.
+        The trainer, trained, and the AP vectors of the last evaluation by kind (empty without one).
 
     Raises:
         DetperfError: a checkpoint to resume from does not exist.
@@ -156,8 +154,9 @@ def train(
         trainer.resume_weights(resume)
     elif cfg.get("pretrain_weights"):
         trainer.load_weights(cfg.pretrain_weights)
+    stats, _ = _keep_results(trainer)
     trainer.train(eval_while_training)
-    return trainer
+    return trainer, stats
 
 
 def _stem(weights: str) -> str:
@@ -172,16 +171,23 @@ def evaluate(cfg: Any, weights: str) -> tuple[dict[str, Any], dict[str, list[Any
     """
     trainer = build_trainer(cfg, mode="eval")
     trainer.load_weights(weights)
-    kept: dict[str, list[Any]] = {}
+    stats, predictions = _keep_results(trainer)
+    trainer.evaluate()
+    return stats, predictions
+
+
+def _keep_results(trainer: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """AP vectors and predictions of the trainer's last evaluation, filled in before it clears its metrics."""
     stats: dict[str, Any] = {}
+    predictions: dict[str, list[Any]] = {}
     reset = trainer._reset_metrics
 
     def keep_then_reset() -> None:
         for metric in trainer._metrics:
-            kept.update({kind: list(found) for kind, found in metric.results.items()})
-            stats.update(metric.get_results())
+            if any(metric.results.values()):
+                predictions.update({kind: list(found) for kind, found in metric.results.items()})
+                stats.update(metric.get_results())
         reset()
 
     trainer._reset_metrics = keep_then_reset
-    trainer.evaluate()
-    return stats, kept
+    return stats, predictions

@@ -1,0 +1,55 @@
+# make demo   train Mask R-CNN stock and with the plugins, and compare      (the main job)
+# make test   the test suite on paddlepaddle 2.6.2 and again on 3.3.1
+# make lint   ruff and mypy
+# Each target builds the environment it needs below .venv/, from package registries alone; uv is used if present.
+
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3.11 python3.10 python3.9 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+UV := $(shell command -v uv 2>/dev/null)
+BUILT_FROM := pyproject.toml CMakeLists.txt detperf_plugins_startup.pth $(wildcard detperf_plugins/native/src/* detperf_plugins/native/include/detperf/*)
+PYTEST_FLAGS ?= -q
+
+.PHONY: demo test test-fast lint bench wheel clean .venv/paddle-2.6 .venv/paddle-3.3
+
+demo: .venv/paddle-2.6
+	.venv/paddle-2.6/bin/detperf demo $(DEMO_FLAGS)
+
+# Both hosts are always tested; the first failure is reported after the second has run.
+test: .venv/paddle-2.6 .venv/paddle-3.3
+	@status=0; \
+	echo "== paddlepaddle 2.6.2"; .venv/paddle-2.6/bin/python -m pytest $(PYTEST_FLAGS) || status=1; \
+	echo "== paddlepaddle 3.3.1"; \
+	.venv/paddle-3.3/bin/python -m pytest $(PYTEST_FLAGS) tests/native tests/paddledet tests/measure || status=1; \
+	exit $$status
+
+test-fast: .venv/paddle-2.6
+	.venv/paddle-2.6/bin/python -m pytest $(PYTEST_FLAGS) -m "not slow"
+
+lint: .venv/paddle-2.6
+	.venv/paddle-2.6/bin/ruff check .
+	.venv/paddle-2.6/bin/ruff format --check .
+	.venv/paddle-2.6/bin/mypy
+
+wheel: .venv/paddle-2.6
+	.venv/paddle-2.6/bin/python -m pip wheel --no-deps -w dist .
+
+.venv/paddle-2.6: .venv/paddle-2.6/.ready
+.venv/paddle-3.3: .venv/paddle-3.3/.ready
+
+.venv/paddle-2.6/.ready: EXTRA := paddle
+.venv/paddle-3.3/.ready: EXTRA := paddle3
+.venv/%/.ready: constraints/%.txt $(BUILT_FROM)
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.9, 3.10 or 3.11 is needed (or set PYTHON=...)" >&2; exit 1; }
+ifdef UV
+	[ -x .venv/$*/bin/python ] || $(UV) venv --quiet --seed --python "$(PYTHON)" .venv/$*
+	$(UV) pip install --quiet --python .venv/$*/bin/python --constraint $< --build-constraint $< -e ".[$(EXTRA),dev]"
+else
+	[ -x .venv/$*/bin/python ] || $(PYTHON) -m venv .venv/$*
+	PIP_CONSTRAINT=$< PIP_BUILD_CONSTRAINT=$< PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		.venv/$*/bin/python -m pip install --quiet --progress-bar off -e ".[$(EXTRA),dev]"
+endif
+	@touch $@
+
+clean:
+	rm -rf build dist out

@@ -1,0 +1,76 @@
+"""The command as a user types it: configs, env, version, JSON, and one-sentence errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from detperf_plugins import __version__, cli, configs_dir
+from detperf_plugins.errors import DetperfError
+
+cli._load_verbs()
+runner = CliRunner()
+
+
+def invoke(*arguments):
+    return runner.invoke(cli.app, list(arguments))
+
+
+def test_version():
+    assert invoke("--version").stdout.strip() == f"detperf-plugins {__version__}"
+
+
+def test_every_verb_has_help_and_json():
+    for verb in cli.VERBS:
+        result = invoke(verb, "--help")
+        assert result.exit_code == 0, verb
+
+
+def test_configs_lists_and_finds(tmp_path):
+    out = tmp_path / "deep" / "configs.json"
+    result = invoke("configs", "--json", str(out))
+    assert result.exit_code == 0 and "exact_targets.yml" in result.stdout
+    written = json.loads(out.read_text(encoding="utf-8"))
+    assert set(written) == {"command", "versions", "conditions", "rows"}
+    assert {"name", "path", "changes"} == set(written["rows"][0])
+    for name in ("exact_targets", "exact_targets.yml", "paddledet/mask_rcnn/exact_targets.yml"):
+        path = invoke("configs", name).stdout.strip()
+        assert path == str(configs_dir() / "paddledet" / "mask_rcnn" / "exact_targets.yml")
+    assert invoke("configs", "--dir").stdout.strip() == str(configs_dir())
+
+
+def test_an_unknown_config_is_named():
+    result = invoke("configs", "nothing_like_it")
+    assert isinstance(result.exception, DetperfError) and "nothing_like_it" in str(result.exception)
+    assert result.exception.status == 2
+
+
+def test_env_says_what_is_available_and_why_not(tmp_path):
+    out = tmp_path / "env.json"
+    assert invoke("env", "--json", str(out)).exit_code == 0
+    rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
+    topics = {row["topic"] for row in rows}
+    assert {"system", "tool", "package", "host", "safety", "part"} <= topics
+    assert all(
+        row["reason"] for row in rows if row["available"] is False and row["topic"] in {"host", "part"}
+    )
+    names = {row["name"] for row in rows}
+    assert {"python", "compiled kernels", "zlib before paddle", "c++", "nvcc", "paddlepaddle"} <= names
+
+
+def test_json_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    result = invoke("configs", "--json", str(tmp_path / "file" / "x.json"))
+    assert isinstance(result.exception, DetperfError) and "cannot write" in str(result.exception)
+
+
+@pytest.mark.parametrize("installed", ["pycocotools", "pyclipper"])
+def test_env_warns_of_the_zlib_crash(installed, monkeypatch):
+    from detperf_plugins.cli import env
+
+    monkeypatch.setattr(env.hosts, "version_of", lambda name: "9.0" if name == installed else None)
+    monkeypatch.setattr(env.sys, "path", [])
+    row = env.zlib_row()
+    assert row["available"] is False and installed in row["reason"]
