@@ -1,4 +1,4 @@
-"""What was found: one finding a fault kind and place, the records it concerns, and the order of importance."""
+"""What was found: one finding a kind of fault and place, its records, and the order of importance."""
 
 from __future__ import annotations
 

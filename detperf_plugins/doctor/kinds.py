@@ -39,9 +39,11 @@ def kind_of(path: Path, head: bytes, text: str) -> str:
     start = text.lstrip("\ufeff \t\r\n")
     if suffix in (".yml", ".yaml"):
         return "yaml"
+    if start.startswith("{") and '"' in start[:200]:
+        return "coco"
     if is_label_text(text) or is_icdar(text):
         return "labels"
-    if suffix == ".json" or (start.startswith("{") and '"' in start[:200]):
+    if suffix == ".json":
         return "coco"
     if suffix == ".sh" or _COMMAND.search(text[:20_000]):
         return "command"

@@ -36,17 +36,22 @@ def _entry(id: str, title: str, pattern: str, cause: str, remedy: str, source: s
 ENTRIES = (
     _entry(
         "libz-version", "the libz that is found first is too old",
-        r"version `ZLIB_[\d.]+' not found|libz\.so\S*: .*no version information|libpng error: bad parameters to zlib",
+        r"version `ZLIB_[\d.]+' not found|libz\.so\S*: .*no version information|"
+        r"libpng error: bad parameters to zlib",
         "Two copies of zlib meet in one process; libpng (through OpenCV) gets the older one.",
-        "Put the newer libz first (LD_LIBRARY_PATH, or remove /usr/local/lib/libz.so.1), or import cv2 before paddle.",
+        "Put the newer libz first (LD_LIBRARY_PATH, or remove /usr/local/lib/libz.so.1), or import cv2 "
+        "before paddle.",
         "PaddlePaddle/Paddle/pull/41500",
     ),
     _entry(
         "zlib-crash", "a segmentation fault in zlib after paddle was imported",
-        r"inflateReset2|(?:Segmentation fault|SIGSEGV)[\s\S]{0,400}(?:zlib|inflate)|zlib\.error: Error -2 while preparing",
-        "Paddle exports its own zlib symbols; the first use of Python's zlib afterwards mixes the two. pycocotools 2.0.11 and "
+        r"inflateReset2|(?:Segmentation fault|SIGSEGV)[\s\S]{0,400}(?:zlib|inflate)|"
+        r"zlib\.error: Error -2 while preparing",
+        "Paddle exports its own zlib symbols; the first use of Python's zlib afterwards mixes the two. "
+        "pycocotools 2.0.11 and "
         "pyclipper 1.4 decompress while they are imported.",
-        "Use zlib once before `import paddle` (`detperf train` does), or install pycocotools<2.0.9 and pyclipper<1.4.",
+        "Use zlib once before `import paddle` (`detperf train` does), or install pycocotools<2.0.9 and "
+        "pyclipper<1.4.",
         "PaddlePaddle/Paddle/pull/41500",
     ),
     _entry(
@@ -58,14 +63,16 @@ ENTRIES = (
     ),
     _entry(
         "numpy-alias", "numpy removed its aliases of Python types",
-        r"module 'numpy' has no attribute '(?:int|float|bool|object|str|complex|long|unicode)'|`np\.(?:int|float|bool|object)` was a deprecated",
+        r"module 'numpy' has no attribute '(?:int|float|bool|object|str|complex|long|unicode)'|"
+        r"`np\.(?:int|float|bool|object)` was a deprecated",
         "np.int, np.float, np.bool and np.object are gone since numpy 1.24; older hosts still use them.",
         "pip install 'numpy<1.24' (1.23.5 also for Python 3.11), or upgrade the host.",
         "PaddlePaddle/PaddleOCR/issues/8806",
     ),
     _entry(
         "numpy-2", "a compiled module was built for numpy 1 and runs with numpy 2",
-        r"A module that was compiled using NumPy 1\.x cannot be run|numpy\.dtype size changed|_ARRAY_API not found",
+        r"A module that was compiled using NumPy 1\.x cannot be run|numpy\.dtype size changed|"
+        r"_ARRAY_API not found",
         "numpy 2 changed its binary interface.",
         "pip install 'numpy<2'.",
         "PaddlePaddle/PaddleOCR/issues/8806",
@@ -81,53 +88,66 @@ ENTRIES = (
     _entry(
         "amp-none", "AMP O2 or O3 meets DBFPN or another module written for float32",
         r"must be real number, not NoneType",
-        "Under O2 and O3 the features reach DBFPN as a tuple, which its construct() assigns into; MindSpore reports the failed "
+        "Under O2 and O3 the features reach DBFPN as a tuple, which its construct() assigns into; "
+        "MindSpore reports the failed "
         "rewrite as this TypeError.",
         "Train with `detperf train`, which mends DBFPN and keeps DBHead in float32, or use amp_level O0.",
         "mindspore-lab/mindocr/blob/main/mindocr/models/necks/fpn.py",
     ),
     _entry(
         "bus-error", "shared memory of the data workers is used up",
-        r"[Uu]nexpected BUS error|\bBus error\b|insufficient shared memory|SIGBUS|No space left on device[^\n]{0,60}(?:/dev/shm|psm_)",
+        r"[Uu]nexpected BUS error|\bBus error\b|insufficient shared memory|SIGBUS|"
+        r"No space left on device[^\n]{0,60}(?:/dev/shm|psm_)",
         "Workers hand batches over in /dev/shm; a container has 64 MB of it by default.",
-        "Start the container with --shm-size=16g (or --ipc=host); else use fewer workers or use_shared_memory: false.",
+        "Start the container with --shm-size=16g (or --ipc=host); else use fewer workers or "
+        "use_shared_memory: false.",
         "PaddlePaddle/PaddleOCR/issues/9391",
     ),
     _entry(
         "hccl-te", "the Python parts of CANN are not installed",
-        r"No module named ['\"]?(?:te|tbe|hccl|topi|auto_tune|schedule_search)\b|Failed to import Python module \[ModuleNotFoundError",
+        r"No module named ['\"]?(?:te|tbe|hccl|topi|auto_tune|schedule_search)\b|"
+        r"Failed to import Python module \[ModuleNotFoundError",
         "MindSpore compiles operators through CANN's Python packages te and hccl; they are separate wheels.",
-        "Install the te and hccl wheels from CANN's lib64 folder into the Python in use and run set_env.sh; keep CANN and "
+        "Install the te and hccl wheels from CANN's lib64 folder into the Python in use and run "
+        "set_env.sh; keep CANN and "
         "MindSpore at matching versions.",
         "mindspore-lab/mindocr/issues/683",
     ),
     _entry(
         "unused-parameters", "a branch of the model got no gradient on one card",
         r"find_unused_parameters",
-        "A card whose pictures have no foreground box leaves the box or mask branch out of the backward pass; the others wait.",
+        "A card whose pictures have no foreground box leaves the box or mask branch out of the backward "
+        "pass; the others wait.",
         "Set find_unused_parameters: true in the config.",
         "PaddlePaddle/PaddleDetection/issues/3260",
     ),
     _entry(
         "paddle-ops", "a suite for one major version of Paddle runs on another",
-        r"module 'paddle\.vision\.ops' has no attribute|must be Value, but got Variable|has no attribute 'fluid'|No module named 'paddle\.fluid'",
-        "Functions moved between Paddle 2 and 3 (generate_proposals, fluid); static-graph values changed their class.",
-        "Use PaddleDetection 2.6 with paddlepaddle 2.6.2, or its develop branch with Paddle 3; `detperf env` says which pair is here.",
+        r"module 'paddle\.vision\.ops' has no attribute|must be Value, but got Variable|"
+        r"has no attribute 'fluid'|No module named 'paddle\.fluid'",
+        "Functions moved between Paddle 2 and 3 (generate_proposals, fluid); static-graph values changed "
+        "their class.",
+        "Use PaddleDetection 2.6 with paddlepaddle 2.6.2, or its develop branch with Paddle 3; `detperf "
+        "env` says which pair is here.",
         "PaddlePaddle/PaddleDetection/issues/9450",
     ),
     _entry(
         "crowd-type", "a crowd box under Paddle 3",
         r"(?:multiply|is_crowd)[^\n]{0,200}(?:int32[^\n]{0,60}float32|data ?type)",
-        "Paddle 3 does not multiply int32 by float32, and the stock RPN target assigner does so as soon as a crowd box exists.",
+        "Paddle 3 does not multiply int32 by float32, and the stock RPN target assigner does so as soon as "
+        "a crowd box exists.",
         "Use PerfRPNTargetAssign of this project, or load_crowd: false.",
         "PaddlePaddle/PaddleDetection/issues/9454",
     ),
     _entry(
         "gpu-memory", "the device's memory is used up",
-        r"ResourceExhaustedError|Out of memory error on GPU|CUDA out of memory|cudaErrorMemoryAllocation|Out of Memory!!!|Failed to alloc memory",
-        "The batch, the picture size or the number of boxes is too large. At evaluation, full-size masks are pasted for every "
+        r"ResourceExhaustedError|Out of memory error on GPU|CUDA out of memory|cudaErrorMemoryAllocation|"
+        r"Out of Memory!!!|Failed to alloc memory",
+        "The batch, the picture size or the number of boxes is too large. At evaluation, full-size masks "
+        "are pasted for every "
         "detection: that memory belongs to evaluation, not to training.",
-        "Lower the batch or the picture size, use --amp; if it happens at evaluation, lower keep_top_k or evaluate smaller pictures.",
+        "Lower the batch or the picture size, use --amp; if it happens at evaluation, lower keep_top_k or "
+        "evaluate smaller pictures.",
         "PaddlePaddle/PaddleDetection/issues/7594",
     ),
     _entry(
@@ -139,8 +159,10 @@ ENTRIES = (
     ),
     _entry(
         "no-record", "the data set is empty",
-        r"not found any coco record|Illegal image file: |no valid data|Samples in dataset are less than batch_size",
-        "Every picture was skipped (a wrong image_dir, folder prefixes in file_name), or the batch is larger than the data set.",
+        r"not found any coco record|Illegal image file: |no valid data|"
+        r"Samples in dataset are less than batch_size",
+        "Every picture was skipped (a wrong image_dir, folder prefixes in file_name), or the batch is "
+        "larger than the data set.",
         "Run `detperf lint ANNOTATIONS --images DIR`; check TrainDataset.image_dir and the batch size.",
         "PaddlePaddle/PaddleDetection/issues/4267",
     ),
@@ -153,8 +175,10 @@ ENTRIES = (
     ),
     _entry(
         "mindspore-transformer", "MindOCR 0.5 meets a newer MindSpore",
-        r"No module named 'mindspore\.parallel\._transformer'|cannot import name '\w+' from 'mindspore\._checkparam'",
-        "MindSpore 2.7 removed the package; only ABINet needs it, but every import of mindocr.models runs it.",
+        r"No module named 'mindspore\.parallel\._transformer'|"
+        r"cannot import name '\w+' from 'mindspore\._checkparam'",
+        "MindSpore 2.7 removed the package; only ABINet needs it, but every import of mindocr.models "
+        "runs it.",
         "Start with `detperf train`, which serves stand-ins, or use MindSpore 2.5.",
         "mindspore-lab/mindocr/issues/499",
     ),
@@ -175,7 +199,8 @@ ENTRIES = (
     _entry(
         "tab-values", "a label line with several tabs or blanks",
         r"too many values to unpack \(expected 2\)",
-        "MindOCR splits a label line at the tab (or blank); a second one makes three pieces. Its -o option fails the same way "
+        "MindOCR splits a label line at the tab (or blank); a second one makes three pieces. Its -o option "
+        "fails the same way "
         "on a value that holds '='.",
         "Run `detperf lint LABELS`; put values with = into the YAML.",
         "PaddlePaddle/PaddleOCR/issues/12081",
@@ -189,8 +214,10 @@ ENTRIES = (
     ),
     _entry(
         "eval-empty", "evaluation found nothing",
-        r"[Ee]valuation results? (?:is )?empty|The directory .* has no .*results|Loading and preparing results\.\.\.[\s\S]{0,80}empty",
-        "The model predicts no object: too few steps, wrong weights, a loss that became 0 or NaN, or a wrong num_classes.",
+        r"[Ee]valuation results? (?:is )?empty|The directory .* has no .*results|"
+        r"Loading and preparing results\.\.\.[\s\S]{0,80}empty",
+        "The model predicts no object: too few steps, wrong weights, a loss that became 0 or NaN, or a "
+        "wrong num_classes.",
         "Read the training log with `detperf log`, and lint the config and the annotations.",
         "PaddlePaddle/PaddleDetection/issues/3671",
     ),
@@ -198,7 +225,8 @@ ENTRIES = (
         "nan-scale", "float16 overflow",
         r"Found inf or nan, current scale is",
         "A gradient overflowed in float16; the loss scale is halved and the update skipped.",
-        "Harmless now and then. If the scale sinks below 1, keep the overflowing part (the DB head) in float32, or use bf16.",
+        "Harmless now and then. If the scale sinks below 1, keep the overflowing part (the DB head) in "
+        "float32, or use bf16.",
         "PaddlePaddle/PaddleOCR/issues/10874",
     ),
     _entry(

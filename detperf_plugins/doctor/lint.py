@@ -47,7 +47,7 @@ def lint_file(path: Path, options: Options | None = None) -> Report:
 
 
 def lint_text(text: str, path: Path, options: Options | None = None, kind: str = "") -> Report:
-    """Check text as if it were the content of `path` (which need not exist); COCO json cannot be checked so."""
+    """Check text as if it were the content of `path`, which need not exist; not for COCO json."""
     options = options or Options()
     kind = kind or kind_of(path, text[:100].encode(errors="replace"), text)
     report = Report(str(path), KINDS[kind])

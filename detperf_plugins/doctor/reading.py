@@ -16,7 +16,8 @@ NOT_UTF8 = rule(
     "error",
     "correctness",
     "the file is not UTF-8",
-    why="The hosts open YAML with the locale's codec and label files as UTF-8: on another machine the file dies "
+    why="The hosts open YAML with the locale's codec and label files as UTF-8: on another machine the "
+    "file dies "
     "with UnicodeDecodeError, or its text is read as other characters.",
     fix="Save the file as UTF-8 without a byte-order mark; `detperf lint --fix OUT` converts it.",
     source="PaddlePaddle/PaddleDetection/issues/1470",
@@ -27,7 +28,8 @@ BOM = rule(
     "warning",
     "correctness",
     "the file starts with a byte-order mark",
-    why="The mark becomes part of the first key, image name or coordinate, which then does not parse or match.",
+    why="The mark becomes part of the first key, image name or coordinate, which then does not parse "
+    "or match.",
     fix="Save as UTF-8 without a byte-order mark; `detperf lint --fix OUT` removes it.",
     source="PaddlePaddle/PaddleOCR/pull/749",
     room="yaml",

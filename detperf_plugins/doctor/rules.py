@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-__all__ = ["CLASSES", "SEVERITIES", "Rule", "all_rules", "rule"]
+__all__ = ["CLASSES", "ROOMS", "SEVERITIES", "Rule", "all_rules", "rule"]
 
 SEVERITIES = ("error", "warning", "hint")
+ROOMS = ("yaml", "mindocr", "paddledet", "paddleocr", "coco", "labels", "log")
 CLASSES = ("correctness", "measurement", "performance")
 
 _MODULES = (
@@ -81,11 +82,10 @@ def rule(
     room: str,
     weight: int = 0,
 ) -> Rule:
-    """Declare a rule; a second rule of the same id, or an unknown severity or class, is a ValueError."""
-    if id in _RULES or severity not in SEVERITIES or kind not in CLASSES:
-        raise ValueError(
-            f"rule {id!r}: declared twice, or severity {severity!r} or class {kind!r} is unknown"
-        )
+    """Declare a rule; a second one of the same id, or an unknown word, is a ValueError."""
+    known = severity in SEVERITIES and kind in CLASSES and room in ROOMS
+    if id in _RULES or not known:
+        raise ValueError(f"rule {id!r}: declared twice, or {severity!r}, {kind!r} or {room!r} is unknown")
     if source and "/" in source and not source.startswith("http"):
         source = f"https://github.com/{source}"
     made = _RULES[id] = Rule(id, severity, kind, message, why, fix, source, room, weight)
@@ -93,8 +93,7 @@ def rule(
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, grouped by what it looks at, in the order of declaration."""
+    """Every rule, by what it looks at and its id."""
     for module in _MODULES:
         import_module(f"detperf_plugins.doctor.{module}")
-    rooms = list(dict.fromkeys(rule.room for rule in _RULES.values()))
-    return tuple(sorted(_RULES.values(), key=lambda rule: rooms.index(rule.room)))
+    return tuple(sorted(_RULES.values(), key=lambda rule: (ROOMS.index(rule.room), rule.id)))

@@ -63,7 +63,7 @@ def _words(record: dict[str, Any]) -> str:
 
 
 def _key(value: Any) -> Hashable:
-    return value if isinstance(value, Hashable) else repr(value)
+    return value if type(value) is int or isinstance(value, Hashable) else repr(value)
 
 
 class _Images:
@@ -204,7 +204,10 @@ class _Checker:
         findings = []
         if total and self.masks < 0.1 * total and len(self.without_mask) > 0:
             rule = RULES["coco-no-masks"]
-            message = f"{self.masks} of {total} annotations have masks: this is a detection set, not one for Mask R-CNN"
+            message = (
+                f"{self.masks} of {total} annotations have masks: this is a detection set, not one "
+                "for Mask R-CNN"
+            )
             records = [
                 {**where, "detail": detail} for detail, where in self.without_mask[: Finding.MAX_RECORDS]
             ]

@@ -34,43 +34,51 @@ RULES = {
         ),
         _coco(
             "no-masks", "error", "the file is a detection set: hardly any annotation has a mask",
-            "Mask R-CNN needs a segmentation for every instance; without one each sample fails with a warning, without end.",
+            "Mask R-CNN needs a segmentation for every instance; without one each sample fails with a "
+            "warning, without end.",
             "Use a detection config, or annotate masks (segmentation).",
             "PaddlePaddle/PaddleDetection/issues/6971", weight=-1,
         ),
         _coco(
             "empty-segmentation", "warning", "annotations without a usable mask",
-            "PaddleDetection keeps a None polygon and the first polygon transform aborts the whole sample; or the lists "
+            "PaddleDetection keeps a None polygon and the first polygon transform aborts the whole sample; "
+            "or the lists "
             "of boxes and masks fall out of step.",
             _DROP, "PaddlePaddle/PaddleDetection/issues/2032",
         ),
         _coco(
             "part-too-short", "warning", "parts of fewer than 3 points",
-            "pycocotools reads a list of 4 numbers as a box [x, y, w, h], and 2 numbers as nothing: a blob appears, or the "
+            "pycocotools reads a list of 4 numbers as a box [x, y, w, h], and 2 numbers as nothing: a blob "
+            "appears, or the "
             "worker dies.",
-            "Delete the part; `detperf lint --fix OUT` does, and deletes the annotation where no part is left.",
+            "Delete the part; `detperf lint --fix OUT` does, and deletes the annotation where no part "
+            "is left.",
             "cocodataset/cocoapi/issues/159",
         ),
         _coco(
             "point-pairs", "error", "polygons written as [[x, y], [x, y], ...]",
-            "COCO wants one flat list a part, [[x, y, x, y, ...]]; every pair is read as a part of one point.",
+            "COCO wants one flat list a part, [[x, y, x, y, ...]]; every pair is read as a part of "
+            "one point.",
             "Flatten the lists; `detperf lint --fix OUT` does.",
             "cocodataset/cocoapi/issues/111",
         ),
         _coco(
             "odd-coordinates", "error", "parts with an odd number of coordinates",
             "A value was lost; from there on x and y are exchanged, and pycocotools draws another shape.",
-            "Draw the part again; `detperf lint --fix OUT` drops the last half point only where the rest encloses an area.",
+            "Draw the part again; `detperf lint --fix OUT` drops the last half point only where the rest "
+            "encloses an area.",
             "open-mmlab/mmdetection/pull/8419",
         ),
         _coco(
             "bad-coordinate", "error", "coordinates that are no finite numbers",
-            "null, text, NaN or Infinity inside a polygon is a TypeError deep in a loader worker, or a NaN loss.",
+            "null, text, NaN or Infinity inside a polygon is a TypeError deep in a loader worker, or a "
+            "NaN loss.",
             _DROP, "facebookresearch/detectron2/issues/103",
         ),
         _coco(
             "huge-coordinate", "error", "coordinates far outside the picture",
-            "A corrupted coordinate of about 1e8 makes the C rasteriser allocate gigabytes or crash the worker.",
+            "A corrupted coordinate of about 1e8 makes the C rasteriser allocate gigabytes or crash "
+            "the worker.",
             _DROP, "cocodataset/cocoapi/issues/380",
         ),
         _coco(
@@ -80,7 +88,8 @@ RULES = {
         ),
         _coco(
             "over-edge", "hint", "masks that reach over the picture's edge",
-            "Legal and clipped by the rasteriser, but boxes must be clipped as well before anchors are assigned.",
+            "Legal and clipped by the rasteriser, but boxes must be clipped as well before anchors are "
+            "assigned.",
             "Nothing, if it is a pixel or two; else check that width and height are not exchanged.",
             "pedropro/TACO/blob/master/data/annotations.json",
         ),
@@ -91,7 +100,8 @@ RULES = {
         ),
         _coco(
             "self-intersection", "hint", "polygons that cross themselves",
-            "The rasteriser fills by the even-odd rule inside a part: the overlap becomes a hole, half of a bow-tie is lost.",
+            "The rasteriser fills by the even-odd rule inside a part: the overlap becomes a hole, half of "
+            "a bow-tie is lost.",
             "Draw them again where it matters.",
             "open-mmlab/mmdetection/issues/1745",
         ),
@@ -126,15 +136,18 @@ RULES = {
         ),
         _coco(
             "crowd-mostly", "warning", "most annotations are iscrowd 1",
-            "Some tools export every RLE mask as crowd; PaddleDetection skips crowds or gives them an empty mask, so loss is "
+            "Some tools export every RLE mask as crowd; PaddleDetection skips crowds or gives them an "
+            "empty mask, so loss is "
             "0 and accuracy 100.",
             "Set iscrowd to 0 for single objects.",
             "PaddlePaddle/PaddleDetection/issues/7259",
         ),
         _coco(
             "bad-box", "error", "boxes of zero or negative size, or that are no four finite numbers",
-            "A zero side gives inf or NaN box targets; PaddleDetection drops the instance with a warning each epoch.",
-            "Delete the annotation, or take the box from the mask; `detperf lint --fix OUT` does one or the other.",
+            "A zero side gives inf or NaN box targets; PaddleDetection drops the instance with a warning "
+            "each epoch.",
+            "Delete the annotation, or take the box from the mask; `detperf lint --fix OUT` does one or "
+            "the other.",
             "PaddlePaddle/PaddleDetection/issues/543",
         ),
         _coco(
@@ -199,7 +212,8 @@ RULES = {
         ),
         _coco(
             "image-missing", "error", "picture files that are not there",
-            "PaddleDetection skips each of them with a warning; when all are missing it dies with 'not found any coco "
+            "PaddleDetection skips each of them with a warning; when all are missing it dies with 'not "
+            "found any coco "
             "record'.",
             "Correct file_name (it counts from image_dir) and write forward slashes.",
             "PaddlePaddle/PaddleDetection/issues/4267",
@@ -212,7 +226,8 @@ RULES = {
         ),
         _coco(
             "no-instances", "hint", "images without any annotation",
-            "PaddleDetection leaves them out of training unless allow_empty is true; they are useful as background.",
+            "PaddleDetection leaves them out of training unless allow_empty is true; they are useful as "
+            "background.",
             "Set TrainDataset.allow_empty: true where you want them.",
             "PaddlePaddle/PaddleDetection/issues/5956",
         ),
@@ -224,7 +239,8 @@ RULES = {
         ),
         _coco(
             "many-instances", "hint", "pictures with more than 300 instances",
-            "The anchor assigner's IoU matrix takes anchors x boxes x 4 bytes on the device: about 1 GiB at 268,000 "
+            "The anchor assigner's IoU matrix takes anchors x boxes x 4 bytes on the device: about 1 GiB "
+            "at 268,000 "
             "anchors and 900 boxes.",
             "Use PerfRPNTargetAssign or AssignRPNTargets of this project, or assign_on_cpu.",
             "PaddlePaddle/PaddleDetection/pull/5625", kind="performance",

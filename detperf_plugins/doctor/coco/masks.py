@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from detperf_plugins.doctor.coco.geometry import Rings
 if TYPE_CHECKING:
     from detperf_plugins.doctor.coco.check import Tally
 
-__all__ = ["MaskBatch"]
+__all__ = ["MaskBatch", "MaskVerdict", "judge_mask"]
 
 _HUGE = 1e6  # no picture is a million pixels wide; pycocotools allocates by the coordinate
 _WORST_IOU = 0.5
@@ -139,6 +140,52 @@ class MaskBatch:
                             break
             if inner:
                 tally.add("nested-parts", f"{inner} of {end - begin} parts", **self.where[index])
+
+
+@dataclass
+class MaskVerdict:
+    """One mask by itself: its fault ("" if none), its area, and its box clipped to the picture."""
+
+    fault: str
+    area: float
+    box: tuple[float, float, float, float]
+
+    def box_differs(self, box: Any) -> bool:
+        """Whether an annotation's bbox is unusable, or overlaps the mask's extent by less than half."""
+        numbers = (
+            isinstance(box, list)
+            and len(box) == 4
+            and all(type(v) in (int, float) and abs(v) < 1e30 for v in box)
+        )
+        if not numbers or box[2] <= 1e-5 or box[3] <= 1e-5:
+            return True
+        x, y, width, height = self.box
+        if all(abs(a - b) <= 2 for a, b in zip(self.box, box)):
+            return False
+        across = min(x + width, box[0] + box[2]) - max(x, box[0])
+        down = min(y + height, box[1] + box[3]) - max(y, box[1])
+        both = max(across, 0.0) * max(down, 0.0)
+        return both < _WORST_IOU * (width * height + box[2] * box[3] - both)
+
+
+def judge_mask(parts: list[list[float]], size: tuple[float, float]) -> MaskVerdict:
+    """The tests of `MaskBatch` for one mask: flat parts of 3 or more finite points, (width, height)."""
+    rings = Rings([value for part in parts for value in part], [len(part) for part in parts])
+    low, high = rings.extents()
+    low, high = low.min(axis=0), high.max(axis=0)
+    area = float(rings.areas().sum())
+    limit = np.asarray(size) if min(size) > 0 else np.asarray([np.inf, np.inf])
+    fault = ""
+    reach = max(np.abs(low).max(), np.abs(high).max())
+    if reach > _HUGE or (high > 20 * limit + 1000).any() or (low < -20 * limit - 1000).any():
+        fault = f"coordinates up to {reach:g}"
+    elif (high <= 0).any() or (low >= limit).any():
+        fault = "the mask lies outside the picture"
+    elif area <= 1e-6 and not rings.crossing().any():
+        fault = "the mask encloses no area"
+    low, high = np.clip(low, 0, limit), np.clip(high, 0, limit)
+    width, height = high - low
+    return MaskVerdict(fault, area, (float(low[0]), float(low[1]), float(width), float(height)))
 
 
 def _contains(ring: np.ndarray, point: np.ndarray) -> bool:

@@ -138,7 +138,10 @@ def _explain(error: Exception, view: memoryview, path: Path) -> str:
     """The decoder's complaint with line and column instead of a byte count."""
     match = re.search(r"byte (\d+)", str(error))
     if "truncated" in str(error).lower():
-        return f"{path} ends in the middle of the JSON ({len(view)} bytes): it was cut off while written or copied"
+        return (
+            f"{path} ends in the middle of the JSON ({len(view)} bytes): it was cut off while written "
+            "or copied"
+        )
     if match is None:
         return f"{path} is not JSON: {error}"
     offset = int(match.group(1))

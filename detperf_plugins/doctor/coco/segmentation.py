@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,7 @@ class Shape:
 
 def finite(value: Any) -> bool:
     """Whether a JSON value is a real, finite number."""
-    return type(value) in _NUMBERS and math.isfinite(value)
+    return type(value) in _NUMBERS and abs(value) < 1e300
 
 
 def _flat(part: list[Any]) -> bool:
@@ -42,16 +41,15 @@ def classify(value: Any) -> Shape:
     if not isinstance(value, list):
         empty = value is None or value == ""
         return Shape("none") if empty else Shape("none", faults=[("bad", -1)])
-    if not value or all(part == [] for part in value):
-        return Shape("none")
-    if all(isinstance(part, list) and len(part) == 2 and _flat(part) for part in value) and len(value) > 2:
-        return Shape("pairs", [[float(v) for point in value for v in point]])
+    if not value or not any(value):
+        return Shape("none") if all(part == [] for part in value) else Shape("none", faults=[("bad", -1)])
+    if len(value) > 2 and all(isinstance(part, list) and len(part) == 2 and _flat(part) for part in value):
+        flat = [v for point in value for v in point]
+        return Shape("pairs", [flat]) if all(map(finite, flat)) else Shape("none", faults=[("bad", -1)])
     if all(type(v) in _NUMBERS for v in value):  # one part without the outer list
-        return (
-            Shape("pairs", [[float(v) for v in value]])
-            if len(value) >= 6
-            else Shape("none", faults=[("short", -1)])
-        )
+        if len(value) < 6 or not all(map(finite, value)):
+            return Shape("none", faults=[("short" if len(value) < 6 else "bad", -1)])
+        return Shape("pairs", [value])
     shape = Shape("polygon")
     for index, part in enumerate(value):
         if type(part) is list and part and set(map(type, part)) <= _NUMBERS:
@@ -59,7 +57,7 @@ def classify(value: Any) -> Shape:
                 shape.faults.append(("odd" if len(part) % 2 else "short", index))
             elif len(part) % 2:
                 shape.faults.append(("odd", index))
-            elif not math.isfinite(sum(part)) and not all(map(math.isfinite, part)):
+            elif not all(map(finite, part)):
                 shape.faults.append(("bad", index))
             else:
                 shape.parts.append(part)
@@ -71,7 +69,11 @@ def classify(value: Any) -> Shape:
             and all(isinstance(p, list) and len(p) == 2 and _flat(p) for p in part)
         ):
             shape.kind = "pairs"
-            shape.parts.append([float(v) for point in part for v in point])
+            flat = [v for point in part for v in point]
+            if all(map(finite, flat)):
+                shape.parts.append(flat)
+            else:
+                shape.faults.append(("bad", index))
         else:
             shape.faults.append(("bad", index))
     return shape

@@ -1,1 +1,1 @@
-"""Checks of the hosts' configs: which host a YAML is for, its merged settings, and what is wrong with them."""
+"""Checks of the hosts' configs: the host a YAML is for, its merged settings, its faults."""

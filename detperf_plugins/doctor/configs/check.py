@@ -71,8 +71,8 @@ def check_config(
 
 
 def _ignored(finding: Finding, chain: Chain) -> bool:
-    """Whether `# detperf: ignore [RULE, ...]` stands on the line, on a comment line above it, or as the file's
-    first line (then it counts for the whole file)."""
+    """Whether `# detperf: ignore [RULE, ...]` stands on the line, on the comment lines above it, or on the
+    file's first line, where it counts for the whole file."""
     lines = chain.texts.get(finding.file, "").split("\n")
     candidates = [lines[0]] if lines and lines[0].lstrip().startswith("#") else []
     if finding.line and finding.line <= len(lines):

@@ -1,4 +1,4 @@
-"""Training commands: which config they name, what `-o` changes in it, on how many cards, and what they miss."""
+"""Training commands: the config they name, what `-o` changes in it, and the number of cards."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ EXPORT_BATCH = rule(
     "warning",
     "correctness",
     "an exported R-CNN is run with a batch larger than 1",
-    why="Exported two-stage models take one picture at a time: a larger batch fails or returns boxes without masks.",
+    why="Exported two-stage models take one picture at a time: a larger batch fails or returns boxes "
+    "without masks.",
     fix="Use --batch_size=1.",
     source="PaddlePaddle/PaddleDetection/issues/1586",
     room="paddledet",

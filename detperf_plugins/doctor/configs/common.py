@@ -1,4 +1,4 @@
-"""Faults of any YAML config: repeated keys, numbers and tuples that are text, lists whose override lost a step."""
+"""Faults of any YAML config: repeated keys, numbers that are text, list overrides that lost a step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ NUMBER_TEXT = rule(
     "warning",
     "correctness",
     "a number is written so that YAML reads it as text",
-    why="YAML 1.1, which both hosts use, wants a dot and a sign in the exponent: `1e-4` is the text '1e-4', and "
+    why="YAML 1.1, which both hosts use, wants a dot and a sign in the exponent: `1e-4` is the text "
+    "'1e-4', and "
     "the optimizer gets a string.",
     fix="Write 1.0e-4 for 1e-4.",
     source="https://yaml.org/type/float.html",

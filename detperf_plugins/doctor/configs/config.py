@@ -19,8 +19,24 @@ _PADDLEOCR = frozenset(
     {"Global", "Architecture", "PostProcess", "Optimizer", "Loss", "Train", "Eval", "Metric"}
 )
 _PADDLEDET_PLAIN = frozenset(
-    "_BASE_ architecture epoch metric num_classes pretrain_weights weights use_gpu log_iter save_dir snapshot_epoch "
-    "worker_num TrainDataset EvalDataset TestDataset plugins".split()
+    [
+        "_BASE_",
+        "architecture",
+        "epoch",
+        "metric",
+        "num_classes",
+        "pretrain_weights",
+        "weights",
+        "use_gpu",
+        "log_iter",
+        "save_dir",
+        "snapshot_epoch",
+        "worker_num",
+        "TrainDataset",
+        "EvalDataset",
+        "TestDataset",
+        "plugins",
+    ]
 )
 
 

@@ -29,7 +29,8 @@ PRETRAINED = rule(
     "error",
     "correctness",
     "model.pretrained is a boolean",
-    why="A model built from backbone, neck and head has no weights of its own to load: ValueError, for True and "
+    why="A model built from backbone, neck and head has no weights of its own to load: ValueError, for "
+    "True and "
     "for False alike.",
     fix="Give the path or URL of a checkpoint, or leave the key out (null is fine).",
     source="mindspore-lab/mindocr/blob/main/mindocr/models/builder.py",
@@ -40,7 +41,8 @@ WARMUP = rule(
     "warning",
     "correctness",
     "the warm-up is as long as the training, or longer",
-    why="The learning rate is still rising when training ends: its peak is never reached and the decay never runs.",
+    why="The learning rate is still rising when training ends: its peak is never reached and the decay "
+    "never runs.",
     fix="Shorten scheduler.warmup_epochs, or train longer.",
     source=_683,
     room="mindocr",
@@ -60,7 +62,8 @@ MILESTONES = rule(
     "error",
     "correctness",
     "milestones lie beyond the training, or do not rise",
-    why="MindOCR counts milestones in epochs; one past num_epochs never comes, so the learning rate stays high.",
+    why="MindOCR counts milestones in epochs; one past num_epochs never comes, so the learning rate "
+    "stays high.",
     fix="Divide milestones given in iterations by the steps of an epoch.",
     source="mindspore-lab/mindocr/blob/main/mindocr/scheduler/scheduler_factory.py",
     room="mindocr",
@@ -70,7 +73,8 @@ WORKERS_ZERO = rule(
     "error",
     "correctness",
     "num_workers is 0",
-    why="MindSpore's loader wants at least one worker: ValueError. When the key is missing MindOCR takes cores - 2, "
+    why="MindSpore's loader wants at least one worker: ValueError. When the key is missing MindOCR takes "
+    "cores - 2, "
     "which is 0 on a machine of two cores.",
     fix="Set loader.num_workers to 1 or more.",
     source=_BUILDER,
@@ -131,7 +135,8 @@ LEARNING_RATE = rule(
     "warning",
     "correctness",
     "the learning rate does not fit the batch size",
-    why="The stock DBNet schedules are for SGD at 0.007 and a batch of about 20; with a far smaller batch the same "
+    why="The stock DBNet schedules are for SGD at 0.007 and a batch of about 20; with a far smaller batch "
+    "the same "
     "rate makes the loss jump or turn NaN.",
     fix="Scale the learning rate with batch_size x devices x gradient_accumulation_steps.",
     source="mindspore-lab/mindocr/blob/main/configs/det/dbnet/README.md",
@@ -158,14 +163,27 @@ AMP_LEVEL = rule(
     room="mindocr",
 )
 
-_NUMBERS = (
-    "scheduler.lr scheduler.num_epochs scheduler.warmup_epochs train.loader.batch_size train.loader.num_workers "
-    "eval.loader.num_workers train.gradient_accumulation_steps system.log_interval system.mode system.seed"
-).split()
-_FLAGS = (
-    "train.dataset_sink_mode train.loader.shuffle train.loader.drop_remainder system.distribute "
-    "system.val_while_train system.drop_overflow_update train.clip_grad"
-).split()
+_NUMBERS = [
+    "scheduler.lr",
+    "scheduler.num_epochs",
+    "scheduler.warmup_epochs",
+    "train.loader.batch_size",
+    "train.loader.num_workers",
+    "eval.loader.num_workers",
+    "train.gradient_accumulation_steps",
+    "system.log_interval",
+    "system.mode",
+    "system.seed",
+]
+_FLAGS = [
+    "train.dataset_sink_mode",
+    "train.loader.shuffle",
+    "train.loader.drop_remainder",
+    "system.distribute",
+    "system.val_while_train",
+    "system.drop_overflow_update",
+    "train.clip_grad",
+]
 
 
 def check(config: Config) -> None:
@@ -264,7 +282,8 @@ def _learning_rate(config: Config) -> None:
     fitting = 0.007 * total / 20
     if rate > 4 * fitting or rate < fitting / 40:
         message = (
-            f"lr {rate:g} with a batch of {batch:g} x {devices} device{'s' if devices > 1 else ''} x {steps:g} "
+            f"lr {rate:g} with a batch of {batch:g} x {devices} device{'s' if devices > 1 else ''} x "
+            f"{steps:g} "
             f"accumulation step{'s' if steps > 1 else ''} = {total:g}; the stock schedule has 0.007 for 20"
         )
         config.report(LEARNING_RATE, "scheduler.lr", message, f"Try about {fitting:.2g}.")

@@ -1,4 +1,4 @@
-"""MindOCR keys and names: unknown ones, those under the wrong parent, and parameters a class does not take."""
+"""MindOCR keys and names: unknown, under the wrong parent, or not taken by the class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ WRONG_PARENT = rule(
     "error",
     "correctness",
     "a key stands under a section that does not take it",
-    why="The class gets a parameter it does not know (TypeError), and the section that reads the key never sees it.",
+    why="The class gets a parameter it does not know (TypeError), and the section that reads the key never "
+    "sees it.",
     fix="Move the key; mind the indentation.",
     source="mindspore-lab/mindocr/issues/683",
     room="mindocr",
@@ -161,11 +162,14 @@ def _module(config: Config, path: str, room: str) -> None:
         if key in known or (room == "backbones" and table[name]["open"]):
             continue
         home = _HOME.get(key)
-        if home and not path.startswith(home + ".") or home == "model" and path.startswith("model."):
+        if (home and not path.startswith(home + ".")) or (home == "model" and path.startswith("model.")):
             message = f"`{key}` stands under {path}: {name} takes no `{key}`; it belongs under {home}."
             fix = f"Move it to {home}.{key}."
             if key == "pretrained" and isinstance(entry.node.value, bool):
-                fix = "Delete it: under model. a boolean is a ValueError; model.pretrained takes a path, a URL or null."
+                fix = (
+                    "Delete it: under model. a boolean is a ValueError; model.pretrained takes a path, a "
+                    "URL or null."
+                )
             config.report(WRONG_PARENT, entry, message, fix)
         elif not table[name]["open"]:
             near = nearest(key, known - {"name"})
@@ -176,7 +180,7 @@ def _module(config: Config, path: str, room: str) -> None:
 def _arguments(config: Config, section: str, function: str, given: set[str]) -> None:
     node, table = config.node(section), mindocr()[function]
     for key, entry in node.entries.items() if node is not None else ():
-        if key in table["params"] and key not in given or table["open"]:
+        if (key in table["params"] and key not in given) or table["open"]:
             continue
         home = _HOME.get(key)
         near = nearest(key, set(table["params"]) - given)
@@ -233,7 +237,7 @@ def _common(config: Config) -> None:
     for key, entry in node.entries.items() if node is not None else ():
         line = lines[entry.line - 1] if 0 < entry.line <= len(lines) else ""
         anchor = line.split(":", 1)[-1].strip().split(" ")[0].lstrip("&") if "&" in line else ""
-        if anchor and f"*{anchor}" in text or key == "character_dict_path":
+        if (anchor and f"*{anchor}" in text) or key == "character_dict_path":
             continue
         home = _HOME.get(key)
         where = f" (it belongs under {home}.)" if home else ""

@@ -1,4 +1,4 @@
-"""The way of a MindOCR sample: columns nothing makes, steps in the wrong order, shapes that are not static."""
+"""The way of a MindOCR sample: columns nothing makes, wrong order, shapes that are not static."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DYNAMIC_SHAPE = rule(
     "error",
     "correctness",
     "samples of one batch differ in shape",
-    why="keep_ratio without padding gives each picture its own size: a batch cannot be stacked, and in graph or "
+    why="keep_ratio without padding gives each picture its own size: a batch cannot be stacked, and in "
+    "graph or "
     "sink mode every new shape compiles the network again.",
     fix="Set keep_ratio: False, or padding: True, or batch_size: 1 without sink mode.",
     source="mindspore-lab/mindone/pull/605",
@@ -34,7 +35,8 @@ STEP_MISSING = rule(
     "error",
     "correctness",
     "transform_pipeline lacks a step that the network needs",
-    why="Without ToCHWImage the network gets pictures with channels last; without NormalizeImage, values of 0 to "
+    why="Without ToCHWImage the network gets pictures with channels last; without NormalizeImage, values "
+    "of 0 to "
     "255: shapes do not fit, or nothing is learnt.",
     fix="Add the step.",
     source="PaddlePaddle/PaddleDetection/issues/3461",
@@ -45,7 +47,8 @@ ORDER = rule(
     "warning",
     "correctness",
     "BorderMap runs before ShrinkBinaryMap",
-    why="ShrinkBinaryMap marks degenerate boxes as ignored; BorderMap before it fails on them with IndexError.",
+    why="ShrinkBinaryMap marks degenerate boxes as ignored; BorderMap before it fails on them with "
+    "IndexError.",
     fix="Put ShrinkBinaryMap first.",
     source="PaddlePaddle/PaddleOCR/issues/5101",
     room="mindocr",
@@ -65,7 +68,8 @@ LOG_INTERVAL = rule(
     "hint",
     "measurement",
     "log_interval is longer than an epoch",
-    why="No step line is ever printed, so the log shows neither the loss curve nor the speed within an epoch.",
+    why="No step line is ever printed, so the log shows neither the loss curve nor the speed within "
+    "an epoch.",
     fix="Lower system.log_interval to a tenth of the steps of an epoch.",
     source="PaddlePaddle/PaddleOCR/issues/5657",
     room="mindocr",
@@ -149,7 +153,10 @@ def _amount(config: Config) -> None:
     samples = round(samples * (1.0 if ratio is None else ratio))
     devices = config.cards or 1
     if samples < batch * devices:
-        message = f"batch_size {batch:g} x {devices} device{'s' if devices > 1 else ''}, but {path} has {samples} pictures"
+        message = (
+            f"batch_size {batch:g} x {devices} device{'s' if devices > 1 else ''}, but {path} has "
+            f"{samples} pictures"
+        )
         config.report(BATCH_OVER_DATA, "train.loader.batch_size", message)
         return
     steps = samples // int(batch * devices)

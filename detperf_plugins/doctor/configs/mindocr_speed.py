@@ -24,8 +24,10 @@ AMP_OFF = rule(
     "hint",
     "performance",
     "amp_level is O0: everything runs in float32",
-    why="An Ascend device computes convolutions in float16 several times as fast. Stock O2 and O3 fail in DBFPN "
-    "(`must be real number, not NoneType`) and overflow in DBHead; this project's launcher mends both. On CPU "
+    why="An Ascend device computes convolutions in float16 several times as fast. Stock O2 and O3 fail "
+    "in DBFPN "
+    "(`must be real number, not NoneType`) and overflow in DBHead; this project's launcher mends "
+    "both. On CPU "
     "there is nothing to gain.",
     fix="On Ascend set amp_level: O2 and train with `detperf train`.",
     source=_683,
@@ -36,9 +38,11 @@ SINK_OFF = rule(
     "hint",
     "performance",
     "dataset_sink_mode is off",
-    why="Without sink every step waits for Python to hand over a batch. On Ascend the maintainers advise it on; on "
+    why="Without sink every step waits for Python to hand over a batch. On Ascend the maintainers advise "
+    "it on; on "
     "CPU MindSpore ignores it.",
-    fix="On Ascend set train.dataset_sink_mode: True (step lines then vanish from the log; epoch lines remain).",
+    fix="On Ascend set train.dataset_sink_mode: True (step lines then vanish from the log; epoch lines "
+    "remain).",
     source=_683,
     room="mindocr",
 )
@@ -57,7 +61,8 @@ ACCUMULATION = rule(
     "hint",
     "performance",
     "gradients are accumulated over tiny batches",
-    why="Accumulation saves memory, not time; as long as memory lasts a larger batch does the same work faster.",
+    why="Accumulation saves memory, not time; as long as memory lasts a larger batch does the same "
+    "work faster.",
     fix="Raise batch_size and lower gradient_accumulation_steps by the same factor.",
     source=_683,
     room="mindocr",
@@ -67,7 +72,8 @@ ONE_WORKER = rule(
     "hint",
     "performance",
     "one worker prepares the pictures",
-    why="A DBNet sample takes about 25 ms of Python (far more with many boxes): one worker gives 40 pictures a second "
+    why="A DBNet sample takes about 25 ms of Python (far more with many boxes): one worker gives 40 "
+    "pictures a second "
     "at most.",
     fix="Raise train.loader.num_workers towards cores / devices; more than that is cut by MindOCR.",
     source=_683,
@@ -88,7 +94,8 @@ MINDDATA = rule(
     "hint",
     "performance",
     "use_minddata moves three steps into a second map",
-    why="Measured on CPU it was slower (29-32 against 33-37 img/s), and its decoder ignores EXIF rotation, so boxes "
+    why="Measured on CPU it was slower (29-32 against 33-37 img/s), and its decoder ignores EXIF rotation, "
+    "so boxes "
     "of rotated photos no longer match. It can help where single cores are slow.",
     fix="Time both settings; prefer PerfNormalizeToCHW and PerfDetTargets.",
     source=_683,

@@ -1,11 +1,11 @@
-"""What the hosts' configs may name: class and parameter tables, section keys, and the nearest known spelling."""
+"""What the hosts' configs may name: classes, parameters, section keys, and the nearest spelling."""
 
 from __future__ import annotations
 
 import difflib
 import json
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -13,9 +13,25 @@ __all__ = ["MINDOCR_KEYS", "OUR_NAMES", "mindocr", "nearest", "paddledet"]
 
 # Names this project adds to the hosts (docs of the plugins); their parameters are checked by the plugins.
 OUR_NAMES = frozenset(
-    "PolyToBitmap PackPolygons AssignRPNTargets PolygonMaskAssigner BitmapMaskAssigner PerfRPNTargetAssign "
-    "PerfBBoxAssigner PerfResNet PerfRes5Head PerfFPN PerfRPNHead PerfBBoxHead PerfMaskHead PerfNormalizeToCHW "
-    "PerfDetTargets PerfValidatePolygons PerfRandomGeometry".split()
+    [
+        "PolyToBitmap",
+        "PackPolygons",
+        "AssignRPNTargets",
+        "PolygonMaskAssigner",
+        "BitmapMaskAssigner",
+        "PerfRPNTargetAssign",
+        "PerfBBoxAssigner",
+        "PerfResNet",
+        "PerfRes5Head",
+        "PerfFPN",
+        "PerfRPNHead",
+        "PerfBBoxHead",
+        "PerfMaskHead",
+        "PerfNormalizeToCHW",
+        "PerfDetTargets",
+        "PerfValidatePolygons",
+        "PerfRandomGeometry",
+    ]
 )
 
 # Keys that MindOCR's tools/train.py, its loader builder and callbacks read (source: those files of the host).
@@ -23,30 +39,33 @@ MINDOCR_KEYS: dict[str, frozenset[str]] = {
     section: frozenset(keys.split())
     for section, keys in {
         "": "system common model postprocess metric loss scheduler optimizer loss_scaler train eval predict",
-        "system": "mode distribute device_id amp_level amp_level_infer seed log_interval log_level val_while_train "
+        "system": "mode distribute device_id amp_level amp_level_infer seed log_interval log_level "
+        "val_while_train "
         "val_start_epoch val_interval drop_overflow_update ckpt_save_policy ckpt_max_keep refine_batch_size",
         "model": "type name transform backbone neck head pretrained resume",
         "loss_scaler": "type loss_scale scale_factor scale_window",
-        "train": "ckpt_save_dir dataset_sink_mode gradient_accumulation_steps clip_grad clip_norm ema ema_decay "
+        "train": "ckpt_save_dir dataset_sink_mode gradient_accumulation_steps clip_grad clip_norm ema "
+        "ema_decay "
         "pred_cast_fp32 max_call_depth dataset loader",
         "eval": "ckpt_load_path dataset_sink_mode pred_cast_fp32 dataset loader",
         "predict": "ckpt_load_path output_save_dir dataset_sink_mode vis_font_path category_dict color_dict "
         "dataset loader",
-        "dataset": "type dataset_root data_dir label_file sample_ratio shuffle transform_pipeline output_columns "
+        "dataset": "type dataset_root data_dir label_file sample_ratio shuffle transform_pipeline "
+        "output_columns "
         "net_input_column_index label_column_index meta_data_column_index use_minddata",
         "loader": "shuffle batch_size drop_remainder num_workers prefetch_size max_rowsize",
     }.items()
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _table(host: str) -> dict[str, Any]:
     source = resources.files("detperf_plugins.doctor.schema").joinpath(f"{host}.json")
     return json.loads(source.read_text(encoding="utf-8"))
 
 
 def paddledet() -> dict[str, Any]:
-    """`modules` and `transforms` of PaddleDetection: name to `params`, `open` (takes **kwargs), `inject`, `shared`."""
+    """`modules` and `transforms` of PaddleDetection: name to `params`, `open`, `inject`, `shared`."""
     return _table("paddledet")
 
 

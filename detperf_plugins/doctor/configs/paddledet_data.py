@@ -1,4 +1,4 @@
-"""A PaddleDetection config against its data set: masks, data_fields, number of classes, warm-up against size."""
+"""A PaddleDetection config against its data set: masks, data_fields, classes, length of the warm-up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ NUM_CLASSES = rule(
     "error",
     "correctness",
     "num_classes is not the number of categories in the annotation file",
-    why="In PaddleDetection 2 the background is not counted; one class too many is never learnt, one too few is an "
+    why="In PaddleDetection 2 the background is not counted; one class too many is never learnt, one too "
+    "few is an "
     "index error on the device.",
     fix="Set num_classes to the number of categories in the json.",
     source="PaddlePaddle/PaddleDetection/issues/266",
@@ -49,7 +50,8 @@ CROWD_ZERO = rule(
     "warning",
     "correctness",
     "load_crowd is on under a mask head",
-    why="PaddleDetection replaces the mask of a crowd region by zeros, and the region becomes a positive with an empty "
+    why="PaddleDetection replaces the mask of a crowd region by zeros, and the region becomes a positive "
+    "with an empty "
     "mask: the mask loss sinks to 0.",
     fix="Set load_crowd: false.",
     source="PaddlePaddle/PaddleDetection/issues/7259",
@@ -140,5 +142,8 @@ def _warmup_steps(config: Config, images: int) -> None:
             and length
             and length >= total > 0
         ):
-            message = f"the warm-up takes {length:g} iterations, the whole training about {total:.0f} ({images} images)"
+            message = (
+                f"the warm-up takes {length:g} iterations, the whole training about {total:.0f} "
+                f"({images} images)"
+            )
             config.report(WARMUP, steps, message)

@@ -14,7 +14,8 @@ LEARNING_RATE = rule(
     "warning",
     "correctness",
     "the learning rate was written for more cards",
-    why="The stock R-CNN schedules are for 8 cards; the same rate on one card is 8 times too high for the batch, and "
+    why="The stock R-CNN schedules are for 8 cards; the same rate on one card is 8 times too high for the "
+    "batch, and "
     "the loss turns NaN within an epoch.",
     fix="Scale LearningRate.base_lr with the total batch (cards x batch_size).",
     source="PaddlePaddle/PaddleDetection/issues/266",
@@ -25,9 +26,11 @@ NHWC_PARTIAL = rule(
     "error",
     "correctness",
     "data_format differs between backbone, neck and heads",
-    why="One part hands channels-last tensors to one that reads them as channels-first: shapes do not fit, or "
+    why="One part hands channels-last tensors to one that reads them as channels-first: shapes do not "
+    "fit, or "
     "transposes between them eat the gain.",
-    fix="Set data_format in every part, as the NHWC overlays of this project do (PerfResNet, PerfFPN, PerfRPNHead, "
+    fix="Set data_format in every part, as the NHWC overlays of this project do (PerfResNet, PerfFPN, "
+    "PerfRPNHead, "
     "PerfBBoxHead, PerfMaskHead); stock PaddleDetection has no data_format in them.",
     source="PaddlePaddle/PaddleDetection/pull/8640",
     room="paddledet",
@@ -37,7 +40,8 @@ COLLATE = rule(
     "error",
     "correctness",
     "collate_batch must be false for a two-stage detector",
-    why="Pictures differ in their number of boxes and polygons, so the ground truth cannot be stacked into one "
+    why="Pictures differ in their number of boxes and polygons, so the ground truth cannot be stacked "
+    "into one "
     "tensor; the default of TrainReader is true.",
     fix="Set TrainReader.collate_batch: false.",
     source="PaddlePaddle/PaddleDetection/issues/3461",
@@ -48,7 +52,8 @@ MILESTONES = rule(
     "warning",
     "correctness",
     "milestones of the learning rate lie beyond the training, or do not rise",
-    why="milestones count epochs (old static-graph configs counted iterations): one that never comes leaves the "
+    why="milestones count epochs (old static-graph configs counted iterations): one that never comes "
+    "leaves the "
     "learning rate high to the end.",
     fix="Give epochs, smaller than `epoch`, in rising order.",
     source="PaddlePaddle/PaddleDetection/issues/266",
@@ -59,7 +64,8 @@ SCHEDULE_SHORT = rule(
     "warning",
     "correctness",
     "the decay ends long before, or long after, the training",
-    why="CosineDecay counts max_epochs: where it differs from `epoch`, the rate rises again or never comes down.",
+    why="CosineDecay counts max_epochs: where it differs from `epoch`, the rate rises again or never "
+    "comes down.",
     fix="Set CosineDecay.max_epochs to `epoch` (a few more are common).",
     source="PaddlePaddle/PaddleDetection/blob/develop/ppdet/optimizer/optimizer.py",
     room="paddledet",
@@ -121,7 +127,8 @@ def _learning_rate(config: Config) -> None:
         if rate > 2 * fitting:
             plural = "s" if config.cards > 1 else ""
             message = (
-                f"base_lr {rate:g} on {config.cards} card{plural} x {batch:g} image{'s' if batch > 1 else ''}; "
+                f"base_lr {rate:g} on {config.cards} card{plural} x {batch:g} "
+                f"image{'s' if batch > 1 else ''}; "
                 f"the reference is 0.01 for 8 x 1"
             )
             config.report(LEARNING_RATE, at, message, f"Set base_lr to about {fitting:g}.")

@@ -52,13 +52,49 @@ PLUGIN_OFF = rule(
 )
 
 _PLAIN = frozenset(
-    "_BASE_ architecture epoch metric num_classes pretrain_weights weights use_gpu log_iter save_dir snapshot_epoch "
-    "worker_num TrainDataset EvalDataset TestDataset TrainReader EvalReader TestReader plugins find_unused_parameters "
-    "use_ema amp amp_level norm_type num_joints".split()
+    [
+        "_BASE_",
+        "architecture",
+        "epoch",
+        "metric",
+        "num_classes",
+        "pretrain_weights",
+        "weights",
+        "use_gpu",
+        "log_iter",
+        "save_dir",
+        "snapshot_epoch",
+        "worker_num",
+        "TrainDataset",
+        "EvalDataset",
+        "TestDataset",
+        "TrainReader",
+        "EvalReader",
+        "TestReader",
+        "plugins",
+        "find_unused_parameters",
+        "use_ema",
+        "amp",
+        "amp_level",
+        "norm_type",
+        "num_joints",
+    ]
 )
 _SLOTS = frozenset(
-    "backbone neck rpn_head bbox_head mask_head head mask_assigner bbox_assigner bbox_post_process mask_post_process "
-    "yolo_head post_process".split()
+    [
+        "backbone",
+        "neck",
+        "rpn_head",
+        "bbox_head",
+        "mask_head",
+        "head",
+        "mask_assigner",
+        "bbox_assigner",
+        "bbox_post_process",
+        "mask_post_process",
+        "yolo_head",
+        "post_process",
+    ]
 )
 
 

@@ -13,7 +13,8 @@ AMP_OFF = rule(
     "hint",
     "performance",
     "mixed precision is off",
-    why="On a V100 with two images a batch AMP raised Mask R-CNN R50 from 1.26 to 3.35 images/s, and to 4.10 with "
+    why="On a V100 with two images a batch AMP raised Mask R-CNN R50 from 1.26 to 3.35 images/s, and to "
+    "4.10 with "
     "NHWC. On CPU AMP changes nothing.",
     fix="On a GPU add --amp (or amp: true); this project's mask_rcnn_r50_nhwc_amp.yml adds NHWC as well.",
     source="PaddlePaddle/Paddle/issues/55907",
@@ -24,7 +25,8 @@ NHWC_NO_AMP = rule(
     "hint",
     "performance",
     "NHWC without AMP",
-    why="Channels-last pays off with float16 on tensor cores; in float32 it is no faster, and 3 to 15% slower on CPU.",
+    why="Channels-last pays off with float16 on tensor cores; in float32 it is no faster, and 3 to 15% "
+    "slower on CPU.",
     fix="Turn on amp, or leave the layout NCHW.",
     source="PaddlePaddle/Paddle/issues/55907",
     room="paddledet",
@@ -54,7 +56,8 @@ ONE_EPOCH = rule(
     "hint",
     "measurement",
     "the run has one epoch",
-    why="The first steps hold start-up (cuDNN search, allocation, worker start); a short run's average is too low.",
+    why="The first steps hold start-up (cuDNN search, allocation, worker start); a short run's average is "
+    "too low.",
     fix="Read the speed from `detperf log`, which leaves the first records out.",
     source="PaddlePaddle/Paddle/issues/55907",
     room="paddledet",

@@ -1,4 +1,4 @@
-"""PaddleOCR configs of DBNet, as far as people bring them along: post-processing keys and piecewise schedules."""
+"""PaddleOCR configs of DBNet, as far as people bring them along."""
 
 from __future__ import annotations
 
@@ -40,11 +40,27 @@ NO_WORKERS = rule(
 )
 
 _POSTPROCESS = {
-    "DBPostProcess": "name thresh box_thresh max_candidates unclip_ratio use_dilation score_mode box_type".split(),
-    "EASTPostProcess": "name score_thresh cover_thresh nms_thresh".split(),
-    "PSEPostProcess": "name thresh box_thresh min_area box_type scale".split(),
-    "SASTPostProcess": "name score_thresh nms_thresh sample_pts_num shrink_ratio_of_width expand_scale "
-    "tcl_map_thresh".split(),
+    "DBPostProcess": [
+        "name",
+        "thresh",
+        "box_thresh",
+        "max_candidates",
+        "unclip_ratio",
+        "use_dilation",
+        "score_mode",
+        "box_type",
+    ],
+    "EASTPostProcess": ["name", "score_thresh", "cover_thresh", "nms_thresh"],
+    "PSEPostProcess": ["name", "thresh", "box_thresh", "min_area", "box_type", "scale"],
+    "SASTPostProcess": [
+        "name",
+        "score_thresh",
+        "nms_thresh",
+        "sample_pts_num",
+        "shrink_ratio_of_width",
+        "expand_scale",
+        "tcl_map_thresh",
+    ],
 }
 
 
@@ -61,7 +77,10 @@ def check(config: Config) -> None:
     if config.get("Optimizer.lr.name") == "Piecewise":
         values, epochs = config.get("Optimizer.lr.values"), config.get("Optimizer.lr.decay_epochs")
         if isinstance(values, list) and isinstance(epochs, list) and len(values) != len(epochs) + 1:
-            message = f"values has {len(values)} entries, decay_epochs {len(epochs)}; values must have {len(epochs) + 1}"
+            message = (
+                f"values has {len(values)} entries, decay_epochs {len(epochs)}; values must have "
+                f"{len(epochs) + 1}"
+            )
             config.report(PIECEWISE, "Optimizer.lr.values", message)
     if config.get("Train.loader.num_workers") == 0:
         config.report(NO_WORKERS, "Train.loader.num_workers", "Train.loader.num_workers: 0")

@@ -30,7 +30,8 @@ SEPARATOR = rule(
     "warning",
     "correctness",
     "a path is written with back-slashes",
-    why="Off Windows a back-slash is a letter of the name; the folder is not found, and PaddleDetection tries to "
+    why="Off Windows a back-slash is a letter of the name; the folder is not found, and PaddleDetection "
+    "tries to "
     "download a data set of that name.",
     fix="Write forward slashes; they work on Windows too.",
     source="PaddlePaddle/PaddleDetection/issues/4267",

@@ -110,7 +110,10 @@ def _whole_file(lines: list[Line], file: str) -> list[Finding]:
         left, top, right, bottom = extent(box.points)
         tiny += min(right - left, bottom - top) < _MIN_TEXT
     if len(read) >= 4 and tiny >= 0.5 * len(read):
-        message = f"{tiny} of {len(read)} boxes are under {_MIN_TEXT:g} px in the picture as stored; a resize that shrinks makes it more"
+        message = (
+            f"{tiny} of {len(read)} boxes are under {_MIN_TEXT:g} px in the picture as stored; a "
+            "resize that shrinks makes it more"
+        )
         found.append(Finding(RULES["tiny-text"], file, message, count=tiny))
     if boxes and not read:
         message = f"all {len(boxes)} boxes are marked ### or *"
@@ -174,7 +177,10 @@ def _against_picture(line: Line, header: Header, tally: _Tally) -> None:
     outside_turned = [index for index, box in line.boxes if _outside(box.points, turned)]
     outside_stored = [index for index, box in line.boxes if _outside(box.points, stored)]
     if header.orientation > 1 and line.boxes:
-        sizes = f"EXIF orientation {header.orientation}: stored {stored[0]}x{stored[1]}, decoded {turned[0]}x{turned[1]}"
+        sizes = (
+            f"EXIF orientation {header.orientation}: stored {stored[0]}x{stored[1]}, decoded "
+            f"{turned[0]}x{turned[1]}"
+        )
         if outside_turned and not outside_stored:
             tally.add(
                 "exif-rotated", line, outside_turned[0], f"{sizes}; the boxes fit the stored pixels only"

@@ -20,7 +20,8 @@ RULES = {
     for r in (
         _label(
             "no-tab", "error", "no tab between the picture and its label",
-            "An editor turned the tab into blanks: the line splits into too many pieces and the data set cannot be built.",
+            "An editor turned the tab into blanks: the line splits into too many pieces and the data set "
+            "cannot be built.",
             "Put one tab there; `detperf lint --fix OUT` does.",
             "PaddlePaddle/PaddleOCR/issues/12081",
         ),
@@ -38,8 +39,10 @@ RULES = {
         ),
         _label(
             "empty", "error", "a picture without a label",
-            "'Expecting value' from the JSON reader; MindOCR then drops the picture every epoch, or dies on the first line.",
-            "Write [] for a picture without text, or delete the line. Nothing is done by itself: the annotation may be lost.",
+            "'Expecting value' from the JSON reader; MindOCR then drops the picture every epoch, or dies "
+            "on the first line.",
+            "Write [] for a picture without text, or delete the line. Nothing is done by itself: the "
+            "annotation may be lost.",
             "PaddlePaddle/PaddleOCR/issues/11480",
         ),
         _label(
@@ -62,7 +65,8 @@ RULES = {
         ),
         _label(
             "few-points", "error", "a box with fewer than 3 points",
-            "Two points enclose nothing: ValueError in ValidatePolygons, IndexError in BorderMap; the picture is dropped.",
+            "Two points enclose nothing: ValueError in ValidatePolygons, IndexError in BorderMap; the "
+            "picture is dropped.",
             "Give 4 corners; for two diagonal corners `detperf lint --fix OUT` writes the upright rectangle.",
             "mindee/doctr/pull/553",
         ),
@@ -75,13 +79,16 @@ RULES = {
         ),
         _label(
             "self-intersection", "error", "a polygon that crosses itself",
-            "The geometry library raises TopologicalError when a crop cuts it: the picture is dropped every epoch.",
-            "Draw it again, or mark it ignored with the transcription ###; `detperf lint --fix OUT` does the latter.",
+            "The geometry library raises TopologicalError when a crop cuts it: the picture is dropped "
+            "every epoch.",
+            "Draw it again, or mark it ignored with the transcription ###; `detperf lint --fix OUT` does "
+            "the latter.",
             "open-mmlab/mmocr/issues/1004",
         ),
         _label(
             "degenerate", "warning", "a box that collapses to a line on the pixel grid",
-            "The clipper works on whole pixels: growing or shrinking the box returns nothing, and [0] of it fails.",
+            "The clipper works on whole pixels: growing or shrinking the box returns nothing, and [0] of "
+            "it fails.",
             "Mark it ignored with the transcription ###; `detperf lint --fix OUT` does.",
             "PaddlePaddle/PaddleOCR/issues/5101",
         ),
@@ -105,7 +112,8 @@ RULES = {
         ),
         _label(
             "splits-on-crop", "hint", "a polygon that a crop can cut into pieces",
-            "U-shaped text cut by a crop gives two pieces where older MindOCR expects one polygon (AttributeError on "
+            "U-shaped text cut by a crop gives two pieces where older MindOCR expects one polygon "
+            "(AttributeError on "
             ".exterior).",
             "Use MindOCR 0.4 or later, or PerfValidatePolygons.",
             "mindspore-lab/mindocr/pull/250",
@@ -141,21 +149,25 @@ RULES = {
             "mindspore-lab/mindocr/pull/579",
         ),
         _label(
-            "exif-rotated", "warning", "a picture with EXIF rotation whose boxes fit only one of its two readings",
-            "cv2 turns the picture by its EXIF mark, MindSpore's decoder (use_minddata) does not: the boxes match one of "
+            "exif-rotated", "warning", "a picture with EXIF rotation whose boxes fit only one of its two "
+                                       "readings",
+            "cv2 turns the picture by its EXIF mark, MindSpore's decoder (use_minddata) does not: the "
+            "boxes match one of "
             "the two.",
             "Turn the stored pixels and delete the mark (exiftran -ai), then label again where needed.",
             "mindspore-lab/mindocr/pull/579",
         ),
         _label(
             "covers-picture", "hint", "a text that covers the whole picture",
-            "RandomCropWithBBox finds no free row or column to cut at and falls back to the whole picture every time.",
+            "RandomCropWithBBox finds no free row or column to cut at and falls back to the whole picture "
+            "every time.",
             "Nothing, if it is meant.",
             "open-mmlab/mmdetection/pull/2704",
         ),
         _label(
             "icdar-format", "error", "ICDAR ground truth where a label file is wanted",
-            "Lines `x1,y1,...,x4,y4,text` belong to one picture; the hosts want one line a picture with JSON.",
+            "Lines `x1,y1,...,x4,y4,text` belong to one picture; the hosts want one line a picture "
+            "with JSON.",
             "Convert with MindOCR's tools/dataset_converters/convert.py.",
             "PaddlePaddle/PaddleOCR/pull/749",
         ),

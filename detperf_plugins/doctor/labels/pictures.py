@@ -1,4 +1,4 @@
-"""Sizes and EXIF orientation of pictures from their first bytes (JPEG, PNG, GIF, BMP, WebP), and missing files."""
+"""Size and EXIF orientation of pictures from their first bytes, and where missing files may be."""
 
 from __future__ import annotations
 

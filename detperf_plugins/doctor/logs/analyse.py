@@ -1,4 +1,4 @@
-"""What a log tells: steady speed without warm-up, compile time, reader share, losses; or why it cannot tell."""
+"""What a log tells: steady speed, compile time, reader share, losses; or why it cannot tell."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Analysis:
         losses: (position, loss) with position in epochs where the log says it, else in steps.
         first_nan: the first record whose loss is not finite.
         runs: how often training started (1 without restarts).
+        framework: MindSpore's own messages, counted by component and severity ("ME warning": 3).
         used: the records that `ips` comes from.
     """
 
@@ -53,6 +54,7 @@ class Analysis:
     runs: int = 1
     ranks: int = 1
     memory: float | None = None
+    framework: dict[str, int] = field(default_factory=dict)
     elapsed: float | None = None
     eval_time: float | None = None
     artefacts: list[Record] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Analysis:
             "starts": self.runs,
             "ranks": self.ranks,
             "memory_mb": self.memory,
+            "framework_messages": dict(self.framework),
             "cannot_tell": dict(self.reasons),
         }
 
@@ -95,7 +98,13 @@ def analyse(log: Log) -> Analysis:
 
     result = Analysis(log.file, list(dict.fromkeys(r.dialect for r in log.records)), elapsed=log.elapsed)
     if log.elapsed is None:
-        result.reasons["elapsed"] = "the lines have no time stamps (a log.txt of PaddleDetection has none)"
+        back = any(r.time is not None for r in log.records)
+        why = (
+            "the time stamps go back: these are lines of several runs"
+            if back
+            else "the lines have no time stamps"
+        )
+        result.reasons["elapsed"] = why
     steps = [r for r in log.records if r.kind == "step"]
     epochs = [r for r in log.records if r.kind == "epoch"]
     result.steps, result.epochs = len(steps), len(epochs)
@@ -111,6 +120,10 @@ def analyse(log: Log) -> Analysis:
     _curves(runs, result)
     memory = [r.memory for r in log.records if r.memory is not None]
     result.memory = max(memory) if memory else None
+    for event in log.events:
+        if event.kind.startswith("mindspore "):
+            name = f"{event.text.split(' ', 1)[0]} {event.kind.split(' ', 1)[1]}"
+            result.framework[name] = result.framework.get(name, 0) + 1
     result.findings = find_faults(log, result)
     return result
 
@@ -138,11 +151,7 @@ def _split_runs(records: list[Record], result: Analysis) -> list[list[Record]]:
         if near is not None and len(runs[-1]) - near <= 8 and (last is None or own >= _slack(last)):
             repeats = max(repeats, 2)
             continue
-        if (
-            last is not None
-            and own < last
-            and not (own[0] == -1 and record.dialect.endswith("(static graph)") and False)
-        ):
+        if last is not None and own < last:
             runs.append([])
             seen_at.clear()
         seen_at[own] = len(runs[-1])
@@ -181,33 +190,34 @@ def _why_no_speed(steps: list[Record], result: Analysis) -> str:
 
 
 def _usable_steps(runs: list[list[Record]], result: Analysis) -> list[Record]:
-    """Step records without warm-up, partial windows and artefacts."""
+    """Step records without artefacts, partial windows and warm-up."""
+    every = [r for run in runs for r in run if r.kind == "step"]
+    fullest = max((r.samples for r in every if r.samples), default=0.0)
     usable = []
     for run in runs:
-        steps = [r for r in run if r.kind == "step"]
-        for index, record in enumerate(steps):
-            if index == 0 and _is_start(record, steps[1:]):
-                result.warm_up.append(record)
-            elif record.batch_cost is not None and 0 <= record.batch_cost < _LEAST_COST:
+        steps = []
+        for record in run:
+            if record.kind != "step":
+                continue
+            if record.batch_cost is not None and record.batch_cost < _LEAST_COST:
                 result.artefacts.append(record)
+            elif record.samples is not None and record.samples < 0.5 * fullest:
+                result.partial.append(record)
             else:
-                usable.append(record)
-    fullest = max((r.samples for r in usable if r.samples), default=None)
-    if fullest:
-        result.partial = [r for r in usable if r.samples is not None and r.samples < 0.5 * fullest]
-        usable = [r for r in usable if r not in result.partial]
-    usable = [r for r in usable if (r.ips or 0) > 0 or r.batch_cost]
+                steps.append(record)
+        if steps and _is_start(steps[0], steps[1:]):
+            result.warm_up.append(steps.pop(0))
+        usable += [r for r in steps if r.ips or r.batch_cost]
     return usable
 
 
 def _is_start(record: Record, later: list[Record]) -> bool:
-    """Whether a run's first record holds start-up: it begins the first epoch, or is far slower than the rest."""
-    one_based = 0 if record.dialect.startswith(("PaddleDetection", "MMDetection")) else 1
-    if record.epoch == one_based and (
-        record.step is None or record.steps is None or record.step <= max(0.3 * record.steps, 1)
-    ):
-        return record.dialect != "PaddleOCR" or record.step is None or record.step <= 100
-    if record.epoch is None and record.step is not None and record.step <= 20:
+    """Whether a run's first record holds start-up: it begins epoch one, or is far slower than the rest."""
+    if record.dialect == "PaddleDetection" and record.epoch == 0 and record.step == 0:
+        return True
+    if record.dialect in ("MindOCR", "MindSpore") and record.epoch == 1 and record.step is not None:
+        return record.steps is None or record.step <= max(0.3 * record.steps, 1)
+    if record.dialect.endswith("(static graph)") and record.step is not None and record.step <= 20:
         return True
     costs = [r.batch_cost for r in later if r.batch_cost]
     return bool(costs and record.batch_cost and record.batch_cost > 3 * statistics.median(costs))
@@ -266,7 +276,11 @@ def _compile(runs: list[list[Record]], result: Analysis) -> None:
 def _start(log: Log, runs: list[list[Record]], result: Analysis) -> None:
     """Seconds between the milestones before the first record."""
     first = next((r for run in runs for r in run if r.time is not None), None)
-    if first is None or first.time is None:
+    if (
+        first is None
+        or first.time is None
+        or not (first in result.warm_up or (first.kind == "epoch" and first.epoch == 1))
+    ):
         return
     marks = [(0.0, "start")]
     names = {"dataset": "data set", "checkpoint": "model and checkpoint", "start": "set-up"}

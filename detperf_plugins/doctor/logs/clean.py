@@ -12,19 +12,25 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _BAR = re.compile(r"(?P<name>[\w .:-]*?):?\s*\d{1,3}%\s*\|[^|\n]*\|\s*\S*\s*\[[^\]]*\]")
 _BARE_BAR = re.compile(r"\b\d+it \[\d\d:\d\d[^\]]*\]")
 _RANK = re.compile(
-    r"^\s*(?:\[\d+,(\d+)\]<std(?:out|err)>:\s?|\[?rank[ :_-]?(\d+)\]?\s*[:|]?\s|\[?trainer[ :_-](\d+)\]?\s*[:|]\s)",
+    r"^\s*(?:\[\d+,(\d+)\]<std(?:out|err)>:\s?|\[?rank[ :_-]?(\d+)\]?\s*[:|]?\s|"
+    r"\[?trainer[ :_-](\d+)\]?\s*[:|]\s)",
     re.I,
 )
 _WRAPPED_CI = re.compile(r"^\[\d\d:\d\d:\d\d\][^\[]*\[[^\]]*\]\s*\[\"(.*?)\"?\]?\s*$")
 _START = re.compile(
-    r"^\s*(?:\[?\d{4}[-/]\d\d[-/]\d\d|\[\d\d/\d\d \d\d:|\[\d\d:\d\d:\d\d\]|\[(?:WARNING|ERROR|INFO|CRITICAL|TRACE)\]|INFO\b|"
-    r"WARNING\b|ERROR\b|Epoch: \[|epoch: ?\[?\d|Found inf|Traceback|\w*Error\b|=+\s*$|Save checkpoint|eval model)"
+    r"^\s*(?:\[?\d{4}[-/]\d\d[-/]\d\d|\[\d\d/\d\d \d\d:|\[\d\d:\d\d:\d\d\]|\[(?:WARNING|ERROR|INFO|"
+    r"CRITICAL|TRACE)\]|INFO\b|"
+    r"WARNING\b|ERROR\b|Epoch: \[|epoch: ?\[?\d|Found inf|Traceback|\w*Error\b|=+\s*$|Save checkpoint|"
+    r"eval model)"
 )
-_RECORD = re.compile(r"[Ee]poch:? ?\[?\d+|\biter: \d+")
+_RECORD = re.compile(r"Epoch:? \[|Epoch \d+/\d+,|\bepoch: ?\[|\bepoch: ?\d+,? |\biter: \d+")
 _COMPLETE = re.compile(
-    r"(?:images|imgs?|samples|steps)/s(?:ec)?\b|\btime: ?\d[\d.]*\s*(?:ms|s)?\"?\]?\s*$|loss is \S+\s*$|cur_lr: \S+\s*$|max_mem_allocated: \d+ MB"
+    r"(?:images|imgs?|samples|steps)/s(?:ec)?\b|\btime: ?\d[\d.]*\s*(?:ms|s)?\"?\]?\s*$|loss is \S+\s*$|"
+    r"cur_lr: \S+\s*$|max_mem_allocated: \d+ MB"
 )
 _RUN = re.compile(r"(?<=\S) {8,}(?=\S)")
+
+_LONGEST = 20_000  # no log line is longer; a dump of weights on one line may be
 
 
 @dataclass
@@ -55,14 +61,13 @@ def clean_lines(text: str) -> Iterator[Line]:
             line = _unwrap(piece, number + 1)
             line.ended = closed or not last
             if pending is not None:
-                if line.text.strip() and not _START.match(line.text) and len(pending.text) < 4000:
-                    if not _RECORD.search(line.text):
-                        pending.text += line.text.strip("\n")
-                        pending.ended = line.ended
-                        if _COMPLETE.search(pending.text):
-                            yield pending
-                            pending = None
-                        continue
+                if _continues(pending, line):
+                    pending.text += line.text
+                    pending.ended = line.ended
+                    if _COMPLETE.search(pending.text):
+                        yield pending
+                        pending = None
+                    continue
                 yield pending
                 pending = None
             if _RECORD.search(line.text) and not _COMPLETE.search(line.text):
@@ -73,7 +78,14 @@ def clean_lines(text: str) -> Iterator[Line]:
         yield pending
 
 
+def _continues(record: Line, line: Line) -> bool:
+    """Whether a line is the rest of a record that a terminal broke in two."""
+    begins = _START.match(line.text) or _RECORD.search(line.text)
+    return bool(line.text.strip()) and not begins and len(record.text) < 4000
+
+
 def _unwrap(piece: str, number: int) -> Line:
+    piece = piece[:_LONGEST]
     line = Line(number, piece)
     bars = list(_BAR.finditer(piece))
     if bars:

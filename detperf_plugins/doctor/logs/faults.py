@@ -21,14 +21,16 @@ RULES = {
         _log(
             "loss-nan", "error", "correctness", "the loss is NaN or infinite",
             "Every later step trains on NaN weights; nothing after it can be used.",
-            "Go back to the last checkpoint before it; lower the learning rate, lengthen the warm-up, clip gradients, or "
+            "Go back to the last checkpoint before it; lower the learning rate, lengthen the warm-up, clip "
+            "gradients, or "
             "keep the DB head in float32 under AMP.",
             "PaddlePaddle/PaddleDetection/issues/266", weight=-1,
         ),
         _log(
             "scale-zero", "error", "correctness", "the loss scale reached 0",
             "Every gradient is multiplied by 0: weights stop changing while the printed loss stays finite.",
-            "Use bf16, or keep the DB head and its loss in float32; start from a checkpoint before the collapse.",
+            "Use bf16, or keep the DB head and its loss in float32; start from a checkpoint before the "
+            "collapse.",
             "PaddlePaddle/PaddleOCR/issues/10874", weight=-1,
         ),
         _log(
@@ -45,7 +47,8 @@ RULES = {
         ),
         _log(
             "loss-spike", "hint", "correctness", "the loss jumps",
-            "A loss that changes by a multiple between two lines points to single bad samples or a high learning rate.",
+            "A loss that changes by a multiple between two lines points to single bad samples or a high "
+            "learning rate.",
             "Average over more steps before judging; check the labels of the pictures around it.",
             "mindspore-lab/mindocr/issues/670",
         ),
@@ -57,7 +60,8 @@ RULES = {
         ),
         _log(
             "loss-zero", "hint", "correctness", "a part of the loss is exactly 0",
-            "That head saw no foreground in the step: normal now and then, wrong throughout (crowd-only data, empty masks).",
+            "That head saw no foreground in the step: normal now and then, wrong throughout (crowd-only "
+            "data, empty masks).",
             "Run `detperf lint` on the annotations.",
             "PaddlePaddle/PaddleDetection/issues/3260",
         ),
@@ -81,7 +85,8 @@ RULES = {
         ),
         _log(
             "no-steps", "warning", "measurement", "the log has no step lines",
-            "print_batch_step (log_iter, log_interval) is larger than the iterations of an epoch, or the data set is smaller "
+            "print_batch_step (log_iter, log_interval) is larger than the iterations of an epoch, or the "
+            "data set is smaller "
             "than the batch.",
             "Lower the print interval; check the batch size against the number of pictures.",
             "PaddlePaddle/PaddleOCR/issues/5657",
@@ -100,7 +105,8 @@ RULES = {
         ),
         _log(
             "eval-empty", "error", "correctness", "evaluation found nothing",
-            "Every evaluation since says empty: the model predicts no object, often since the loss became 0 or NaN.",
+            "Every evaluation since says empty: the model predicts no object, often since the loss became "
+            "0 or NaN.",
             "Look where the loss turned 0 or NaN; check num_classes and the weights that were loaded.",
             "PaddlePaddle/PaddleDetection/issues/3671",
         ),
@@ -135,7 +141,8 @@ RULES = {
             "WenmuZhou/DBNet.pytorch/issues/59",
         ),
         _log(
-            "config-no-workers", "hint", "performance", "the configuration printed in the log has num_workers 0",
+            "config-no-workers", "hint", "performance", "the configuration printed in the log has "
+                                                        "num_workers 0",
             "The training process itself loads the pictures while the device waits.",
             "Set num_workers to 4 or more.",
             "PaddlePaddle/Paddle/issues/60601",

@@ -1,8 +1,9 @@
-"""Faults that a log shows: NaN, collapsing loss scales, waiting for data, aborts, empty evaluations, known errors."""
+"""Faults that a log shows: NaN, collapsing loss scales, waiting for data, aborts, known errors."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from detperf_plugins.doctor.findings import Finding, by_importance
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_faults"]
 
+_Add = Callable[..., None]
 _FOREIGN = ("MindYOLO", "DBNet.pytorch", "MMDetection")
 _READER_BOUND = 0.3
 
@@ -44,7 +46,7 @@ def _where(record: Record) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _losses(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped-def]
+def _losses(log: Log, result: Analysis, add: _Add) -> None:
     if result.first_nan is not None:
         bad = [r for r in log.records if r.loss is not None and not math.isfinite(r.loss)]
         names = [n for n, v in result.first_nan.losses.items() if not math.isfinite(v)]
@@ -55,6 +57,8 @@ def _losses(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped
     jumps: list[tuple[Record, Record]] = []
     explosion: tuple[Record, Record] | None = None
     for before, after in zip(steps, steps[1:]):
+        if (after.step or 0) < (before.step or 0) and after.epoch == before.epoch:
+            continue  # a restart
         small, large = sorted((abs(before.loss or 0), abs(after.loss or 0)))
         if before.kind != after.kind or small <= 1e-9:
             continue
@@ -101,7 +105,7 @@ def _early(record: Record) -> bool:
     return record.epoch is None or record.epoch <= first
 
 
-def _scales(log: Log, add) -> None:  # type: ignore[no-untyped-def]
+def _scales(log: Log, add: _Add) -> None:
     events = log.of("scale")
     if not events:
         return
@@ -116,7 +120,8 @@ def _scales(log: Log, add) -> None:  # type: ignore[no-untyped-def]
     values = [e.value for e in events if e.value is not None]
     last = values[-1] if values else None
     tail = (
-        f"{len(events)} overflows, up to {longest} in a row between two step lines; the last scale is {last:g}"
+        f"{len(events)} overflows, up to {longest} in a row between two step lines; the last scale is "
+        f"{last:g}"
         if last is not None
         else ""
     )
@@ -135,7 +140,7 @@ def _scales(log: Log, add) -> None:  # type: ignore[no-untyped-def]
         add("scale-halved", events[0].line, tail, len(events))
 
 
-def _events(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped-def]
+def _events(log: Log, result: Analysis, add: _Add) -> None:
     aborts = log.of("abort")
     if aborts:
         ranks = sorted({int(e.value) for e in aborts if e.value is not None})
@@ -160,7 +165,7 @@ def _events(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped
         add(
             "eval-empty",
             empty[0].line,
-            f"{len(empty)} evaluation{'s' if len(empty) > 1 else ''} in a row found nothing{back}",
+            f"{len(empty)} evaluation{'s in a row' if len(empty) > 1 else ''} found nothing{back}",
             len(empty),
         )
     workers = [e for e in log.of("workers") if e.value is not None]
@@ -180,7 +185,8 @@ def _events(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped
             add(
                 "framework-error",
                 errors[0].line,
-                f"{len(errors)} {severity}s of MindSpore's component {component}: {errors[0].text[-150:]}",
+                f"{len(errors)} {severity}s of MindSpore's component {component}: "
+                f"{errors[0].text.split(' ', 1)[-1][-150:]}",
                 len(errors),
             )
     if result.runs > 1:
@@ -195,7 +201,7 @@ def _events(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped
         _printed_config(log, add)
 
 
-def _printed_config(log: Log, add) -> None:  # type: ignore[no-untyped-def]
+def _printed_config(log: Log, add: _Add) -> None:
     from detperf_plugins.doctor.configs.check import check_config
 
     config, findings = check_config(log.config, log.file)
@@ -207,7 +213,7 @@ def _printed_config(log: Log, add) -> None:  # type: ignore[no-untyped-def]
             add("known-error", None, f"in the printed configuration: {finding.message}", fix=finding.fix)
 
 
-def _measurement(log: Log, result: Analysis, add) -> None:  # type: ignore[no-untyped-def]
+def _measurement(log: Log, result: Analysis, add: _Add) -> None:
     if result.reader_share is not None and result.reader_share > _READER_BOUND:
         message = f"{result.reader_share:.1%} of a step is waiting for data (input bound)"
         add("reader-bound", result.used[0].line if result.used else None, message)
@@ -242,7 +248,8 @@ def _measurement(log: Log, result: Analysis, add) -> None:  # type: ignore[no-un
         if iterations:
             n = int(iterations[0].value or 0)
             message = (
-                f"an epoch has {n} iteration{'s' if n != 1 else ''}, so print_batch_step is never reached; training did run "
+                f"an epoch has {n} iteration{'s' if n != 1 else ''}, so print_batch_step is never reached; "
+                "training did run "
                 f"({len(log.of('save'))} checkpoints were saved)"
             )
             add("no-steps", iterations[0].line, message)
@@ -254,11 +261,13 @@ def _measurement(log: Log, result: Analysis, add) -> None:  # type: ignore[no-un
             )
 
 
-def _known(log: Log, add) -> None:  # type: ignore[no-untyped-def]
+def _known(log: Log, add: _Add) -> None:
     from detperf_plugins.doctor.explain import explain
 
     for answer in explain(log.text):
-        if answer.entry.id in ("nan-scale", "eval-empty"):
+        if answer.entry.id in ("nan-scale", "eval-empty") or (
+            answer.entry.id == "workers-memory" and log.of("workers")
+        ):
             continue
         add(
             "known-error",

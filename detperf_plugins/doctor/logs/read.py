@@ -18,11 +18,11 @@ _SCALE = re.compile(
     r"Found inf or nan, current scale is: ([-+.\deE]+), decrease to: ([-+.\deE]+)\s*(?:\*\s*([-+.\deE]+))?"
 )
 _OVERFLOW = re.compile(r"overflow.*?loss scale adjust to ([\d.eE+-]+)")
-_MS = re.compile(r"\[(WARNING|ERROR|CRITICAL)\] (\w+)\((\d+)[,:]")
+_MS = re.compile(r"\[(WARNING|ERROR|CRITICAL)\] (\w+)\(\d+[,:][^)]*\):?")
 _BANNER = re.compile(r"^\s*([A-Z][A-Za-z ]{2,40}):\s*(.*?)\s*$")
 _CONFIG = re.compile(r"(?:root|ppocr) INFO: ( *)([A-Za-z_]\w*) :\s?(.*)$")
 _PERFORMANCE = re.compile(r"Performance: (\{.*\}), eval time: ([\d.]+)")
-_ABORT = re.compile(r"rank=\[?(\d+)\]? was aborted|ABORT!!!")
+_ABORT = re.compile(r"ABORT!!!(?:.*?rank=\[?(\d+))?|rank=\[?(\d+)\]? was aborted")
 _SIGNS = (
     ("eval-empty", re.compile(r"[Ee]valuation results? (?:is )?empty")),
     ("start", re.compile(r"Start training\.\.\.|Training Config|Using \w* config|train dataloader has")),
@@ -33,7 +33,8 @@ _SIGNS = (
     (
         "checkpoint",
         re.compile(
-            r"Finish loading model checkpoint|Finish (?:loading|resuming)|load pretrain successful|Load pretrain",
+            r"Finish loading model checkpoint|Finish (?:loading|resuming)|load pretrain successful|"
+            r"Load pretrain",
             re.I,
         ),
     ),
@@ -124,7 +125,8 @@ def read_log_text(text: str, file: str) -> Log:
             config.append(f"{printed[1]}{printed[2]}: {_yaml(printed[3])}".rstrip())
     log.config = "\n".join(config)
     if clock.first is not None and clock.last is not None:
-        log.elapsed = (clock.last - clock.first).total_seconds()
+        elapsed = (clock.last - clock.first).total_seconds()
+        log.elapsed = elapsed if elapsed >= 0 else None
     return log
 
 
@@ -141,10 +143,10 @@ def _keep(log: Log, record: Record, line: Line) -> None:
         log.last_step = record.step
         return
     previous = log.records[-1] if log.records else None
-    if record.dialect == "MindYOLO" and record.loss is None and previous is not None:
-        if (previous.epoch, previous.step) == (record.epoch, record.step):
-            previous.batch_cost = record.batch_cost  # the second line of the same step
-            return
+    same = previous is not None and (previous.epoch, previous.step) == (record.epoch, record.step)
+    if record.dialect == "MindYOLO" and record.loss is None and previous is not None and same:
+        previous.batch_cost = record.batch_cost  # the second line of the same step
+        return
     if record.dialect == "MindSpore" and record.kind == "epoch" and previous is not None:
         record.epoch = previous.epoch
     log.records.append(record)
@@ -174,7 +176,7 @@ def _event(log: Log, line: Line, time: float | None) -> None:
         )
     match = _ABORT.search(text)
     if match:
-        log.events.append(Event("abort", line.number, text, _number(match[1] or "nan"), time))
+        log.events.append(Event("abort", line.number, text, _number(match[1] or match[2] or "nan"), time))
     match = _PERFORMANCE.search(text)
     if match:
         log.events.append(Event("performance", line.number, match[1], _number(match[2]), time))

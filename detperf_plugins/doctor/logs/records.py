@@ -126,25 +126,21 @@ def _fill(record: Record, values: dict[str, float], text: str) -> None:
     record.loss = values.get("loss", record.loss)
     for name in ("learning_rate", "lr", "lr_0", "cur_lr"):
         record.lr = values.get(name, record.lr)
-    for name in ("batch_cost", "avg_batch_cost", "time"):
-        if record.batch_cost is None and name in values:
-            record.batch_cost = values[name]
+    record.batch_cost = _duration(text, "avg_batch_cost|batch_cost|per step time|step time|(?<![a-z] )time")
+    record.epoch_time = _duration(text, "epoch time") if record.epoch_time is None else record.epoch_time
     for name in ("data_cost", "reader_cost", "avg_reader_cost", "data_time"):
         record.data_cost = values.get(name, record.data_cost)
     record.samples = values.get("avg_samples")
     record.memory = values.get("max_mem_allocated", values.get("memory"))
-    for pattern, name, unit in (
-        ("per step time", "batch_cost", 0.001),
-        ("epoch time", "epoch_time", 1.0),
-        ("step time", "batch_cost", 0.001),
-    ):
-        match = re.search(rf"{pattern}:\s*([\d.]+)\s*(ms|s)?", text)
-        if match and (getattr(record, name) is None or pattern == "per step time"):
-            scale = {"ms": 0.001, "s": 1.0}.get(match[2] or "", unit)
-            setattr(record, name, float(match[1].rstrip(".") or 0) * scale)
     match = re.search(r"(?:ips|fps(?: per card)?|speed):\s*([\d.]+)", text)
     if match and math.isfinite(float(match[1].rstrip(".") or "nan")):
         record.ips = float(match[1].rstrip("."))
     match = _ETA.search(text)
     if match:
         record.eta = seconds(*match.groups())
+
+
+def _duration(text: str, names: str) -> float | None:
+    """Seconds of the first `name: value [ms|s|sec]` in a line; without a unit the value is seconds."""
+    match = re.search(rf"(?:{names}):\s*'?(\d+\.?\d*)'?\s*(ms)?", text)
+    return float(match[1]) * (0.001 if match[2] else 1.0) if match else None

@@ -36,7 +36,7 @@ class Clock:
             if match:
                 parts = [int(part) for part in match.groups()[:6]]
                 micro = int((match[7] or "0").ljust(6, "0"))
-                return datetime(*parts, micro)  # type: ignore[arg-type,misc]
+                return datetime(*parts, micro)  # type: ignore[arg-type,call-arg]
             match = _SHORT.search(text)
             if match:
                 month, day, hour, minute, second = (int(part) for part in match.groups())

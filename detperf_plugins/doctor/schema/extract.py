@@ -1,4 +1,4 @@
-"""Read, from a checkout of a host, which names its configs may use: `python -m detperf_plugins.doctor.schema.extract`.
+"""Read from a checkout of a host which names its configs may use.
 
 The doctor imports no host. What it knows of class names and parameters lies in `paddledet.json` and
 `mindocr.json` beside this file; they are made from the host's syntax trees alone (nothing of the host runs):
@@ -55,7 +55,7 @@ def _signature(function: ast.FunctionDef, skip_self: bool) -> tuple[list[str], l
 def _string_list(node: ast.ClassDef, name: str) -> list[str]:
     for item in node.body:
         if isinstance(item, ast.Assign) and any(getattr(t, "id", "") == name for t in item.targets):
-            return [e.value for e in getattr(item.value, "elts", []) if isinstance(e, ast.Constant)]
+            return [str(e.value) for e in getattr(item.value, "elts", []) if isinstance(e, ast.Constant)]
     return []
 
 
@@ -113,9 +113,12 @@ def _read_from_kwargs(init: ast.FunctionDef) -> list[str]:
     for node in ast.walk(init):
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "kwargs":
             found.add(getattr(node.slice, "value", ""))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            if getattr(node.func.value, "id", "") == "kwargs" and node.func.attr in ("get", "pop"):
-                found.add(getattr(node.args[0], "value", ""))
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and ast.unparse(node.func) in ("kwargs.get", "kwargs.pop")
+        ):
+            found.add(getattr(node.args[0], "value", ""))
     return sorted(key for key in found if isinstance(key, str) and key)
 
 

@@ -1,8 +1,8 @@
 """A config with its `_BASE_` chain merged as the hosts merge it; every value keeps its own file and line.
 
-Later entries of a `_BASE_` list win over earlier ones, the file itself over all of them; mappings merge key by
-key, anything else (lists above all) replaces what was there. Source: `_load_config_with_base` and `dict_merge`
-of ppdet/core/workspace.py; MindOCR's own trainer knows no `_BASE_`, this project's launcher does.
+Later entries of a `_BASE_` list win over earlier ones, the file itself over all of them; mappings merge key
+by key, anything else (lists above all) replaces what was there. Source: `_load_config_with_base` and
+`dict_merge` of ppdet/core/workspace.py; MindOCR's trainer knows no `_BASE_`, this project's does.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ config can be checked without running anything that it names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,12 +90,15 @@ def compose(text: str, file: str) -> Node:
         YamlFault: the text is not YAML, holds several documents, or is nested without end.
     """
     yaml = YAML(typ="safe", pure=True)
-    yaml.version = (1, 1)  # type: ignore[assignment]
+    yaml.version = (1, 1)
     try:
         root = yaml.compose(text)
         return _Builder(file, text).build(root)
     except YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        marks = [getattr(error, "problem_mark", None), getattr(error, "context_mark", None)]
+        if re.search(r"quoted scalar|flow ", str(getattr(error, "context", ""))):
+            marks.reverse()  # where the quote or bracket was opened, not where the file ends
+        mark = marks[0] or marks[1]
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise YamlFault(str(problem), line, column) from error

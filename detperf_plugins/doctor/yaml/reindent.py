@@ -23,7 +23,8 @@ FLAT = rule(
     "correctness",
     "the indentation is lost",
     why="Every section of the config is empty for the parser, or it stops at the first repeated key.",
-    fix="Paste the config as a code block, or attach the file; the checks below read it with the indentation put "
+    fix="Paste the config as a code block, or attach the file; the checks below read it with the "
+    "indentation put "
     "back as the host's keys demand, and `detperf lint --fix OUT` writes it so.",
     source="mindspore-lab/mindocr/issues/683",
     room="yaml",
@@ -40,6 +41,7 @@ PROSE = rule(
 )
 
 _KEY = re.compile(r"^(-\s+)?([A-Za-z_][\w./-]*|<<)\s*:(?:\s+(.*))?$")
+_TAGGED = re.compile(r"^- !([A-Za-z]\w*)\s*(?:#.*)?$")
 # Sections whose keys are a class's own parameters: anything may stand there.
 _FREE = frozenset(
     {"common", "backbone", "neck", "head", "transform", "postprocess", "metric", "loss", "optimizer"}
@@ -98,6 +100,17 @@ def restore(text: str, file: str, findings: list[Finding]) -> str:
         if not line or line.startswith(("#", "---", "%")):
             continue
         match = _KEY.match(line)
+        tagged = _TAGGED.match(line)
+        if tagged and any(section.listing for section in stack):
+            while not stack[-1].listing:
+                stack.pop()
+            depth = stack[-1].depth
+            lines[index] = "  " * depth + line
+            stack.append(grammar.open(tagged.group(1), depth + 1, stack[-1], False))
+            continue
+        if line.startswith("!"):
+            lines[index] = "  " * stack[-1].depth + line
+            continue
         if match is None:
             if line.startswith("- ") and any(s.listing for s in stack):
                 while not stack[-1].listing:
@@ -182,11 +195,7 @@ class _Mindocr(_Grammar):
 
 class _Paddledet(_Grammar):
     def root(self) -> _Section:
-        keys = frozenset(paddledet()["modules"]) | {
-            "architecture", "pretrain_weights", "weights", "epoch", "metric", "num_classes", "use_gpu", "log_iter",
-            "save_dir", "snapshot_epoch", "worker_num", "TrainDataset", "EvalDataset", "TestDataset", "_BASE_",
-        }  # fmt: skip
-        return _Section("", 0, keys)
+        return _Section("", 0, frozenset(paddledet()["modules"]) | frozenset(paddledet()["stock_keys"]))
 
     def open(self, key: str, depth: int, parent: _Section, dash: bool) -> _Section:
         table = paddledet()["transforms" if dash else "modules"].get(key, {})
@@ -194,6 +203,5 @@ class _Paddledet(_Grammar):
             return _Section(f"- {key}", depth, frozenset(table.get("params", ())), free=True)
         known = frozenset(table.get("params", ()))
         if key.endswith("Reader"):
-            known |= {"sample_transforms", "batch_transforms", "batch_size", "shuffle", "drop_last", "collate_batch",
-                      "use_shared_memory", "mixup_epoch", "inputs_def"}  # fmt: skip
+            known |= {"use_shared_memory", "mixup_epoch", "inputs_def"}
         return _Section(key, depth, known, free=not known, listing=self.lists(key))

@@ -60,6 +60,9 @@ SYNTAX = rule(
 
 _WIDE = {"：": ":", "！": "!", "［": "[", "］": "]", "【": "[", "】": "]", "，": ",", "｛": "{", "｝": "}"}
 _WIDE |= {"“": '"', "”": '"', "‘": "'", "’": "'", "－": "-", "＃": "#", "\u3000": " ", "\u00a0": " "}
+_WIDE_SYNTAX = re.compile(
+    r"^\s*(?:-\s*)?[\w.\"']+\s*：|[：，]\s*[［【｛]|^\s*-?\s*！|[:：]\s*[！［【｛“‘]|［|】|^\s*[\u3000\u00a0]"
+)
 _CODE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^"'#]|(?<!\s)#)*""")
 _BARE_ITEM = re.compile(r"^(\s*)- ([A-Z][A-Za-z0-9_]*)\s*(#.*)?$")
 _MAX_DROPPED = 40
@@ -130,11 +133,8 @@ def _full_width(text: str, file: str, findings: list[Finding]) -> str:
             continue
         match = _CODE.match(line)
         code = line[: match.end()] if match else line
-        if not re.search(
-            r"^\s*(?:-\s*)?[\w.\"']+\s*：|[：，]\s*[［【｛]|^\s*-?\s*！|[:：]\s*[！［【｛“‘]|［|】", code
-        ):
-            if not re.search(r"^[\s]*[\u3000\u00a0]", code):
-                continue
+        if not _WIDE_SYNTAX.search(code):
+            continue
         fixed = ""
         for column, char in enumerate(code):
             if char in _WIDE:
@@ -197,7 +197,10 @@ def _explain(fault: YamlFault, text: str) -> str:
     shown = line.strip()[:60]
     problem = fault.problem
     if "mapping values are not allowed" in problem:
-        return f"`{shown}`: a second colon, or a key deeper than the line above it allows; quote a value that holds ': '"
+        return (
+            f"`{shown}`: a second colon, or a key deeper than the line above it allows; quote a value "
+            "that holds ': '"
+        )
     if "could not find expected ':'" in problem:
         return f"`{shown}`: a key without a colon, or no blank after the colon of the line above"
     if "undefined alias" in problem:
