@@ -7,108 +7,114 @@ indices that the shapes alone decide; random keys and topk stand in for nonzero 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import paddle
+from paddle.nn import functional
 from ppdet.modeling.proposal_generator.target_layer import BBoxAssigner
 
 from detperf_plugins.paddledet.registry import inherit_section
 
 __all__ = ["PerfBBoxAssigner"]
 
+# What a row of ground truth holds, and in which columns class and crowd flag stand.
+FIELDS = ("gt_bbox", "gt_class", "is_crowd")
+CLASS, CROWD = 4, 5
+
 
 class _Table(NamedTuple):
-    """The batch as one table (B images, A boxes and G ground-truth boxes at most).
+    """The batch as one table (B images, A boxes and G ground-truth boxes at most, N of them in all).
 
     Attributes:
         boxes: float32 [B, A, 4]; rows of zeros fill up.
+        box_pool: float32 [M + 1, 4], the boxes of all images, then a row of zeros.
+        box_at: int64 [B, A], each box's row of `box_pool`; the last one where `boxes` is filled up.
         lengths: boxes of each image.
-        gt_boxes: float32 [B, G, 4].
-        gt_pool: float32 [N + 1, 4], ground truth of all images, then a row of zeros.
-        gt_class: int32 [N + 1], likewise.
+        gts: float32 [B, G, 5 or 6], ground truth: box, class and, where the data has it, the crowd flag.
+        gt_pool: float32 [N + 1, 5 or 6], likewise of all images, then a row of zeros.
         gt_counts: ground-truth boxes of each image.
-        gt_first: int64 [B, 1], where an image's begin in the pools; the row of zeros where it has none.
-        crowd: float32 [B, G], or None where the data has no such field.
+        gt_first: int64 [B, 1], an image's first row of `gt_pool`; the last one where it has none.
     """
 
     boxes: paddle.Tensor
+    box_pool: paddle.Tensor
+    box_at: paddle.Tensor
     lengths: list[int]
-    gt_boxes: paddle.Tensor
+    gts: paddle.Tensor
     gt_pool: paddle.Tensor
-    gt_class: paddle.Tensor
     gt_counts: list[int]
     gt_first: paddle.Tensor
-    crowd: Optional[paddle.Tensor]
 
 
-def _rows(firsts: Sequence[int], lengths: Sequence[int], width: int, fill: int) -> np.ndarray:
-    """int64 [B, width]: firsts[b], firsts[b] + 1, ... for lengths[b] columns, then `fill`."""
-    column = np.arange(width)
-    index = np.asarray(firsts)[:, None] + column
-    return np.where(column < np.asarray(lengths)[:, None], index, fill)
+class _Matched(NamedTuple):
+    """Each box's ground truth, counted within its image (int64 [B, A]), and its kind (bool [B, A])."""
+
+    match: paddle.Tensor
+    foreground: paddle.Tensor
+    background: paddle.Tensor
+
+
+def _table_index(lengths: Sequence[int]) -> np.ndarray:
+    """int64 [B, max(1, *lengths)]: rows of a pool, image after image; the row past all of them fills up."""
+    column = np.arange(max(1, *lengths))
+    index = np.cumsum([0, *lengths])[:-1, None] + column
+    return np.where(column < np.asarray(lengths)[:, None], index, sum(lengths))
 
 
 def _tabulate(rois: Sequence[paddle.Tensor], inputs: dict[str, Any], add_gt: bool) -> _Table:
-    gts, classes, crowd = inputs["gt_bbox"], inputs["gt_class"], inputs.get("is_crowd")
-    images = len(rois)
+    gts = inputs["gt_bbox"]
+    fields = [
+        paddle.concat(list(inputs[key])).astype("float32") for key in FIELDS if inputs.get(key) is not None
+    ]
+    pool = paddle.concat(fields, axis=1)
+    gt_pool = paddle.concat([pool, paddle.zeros([1, pool.shape[1]])])
+    mixed = [one for pair in zip(rois, gts) for one in pair] if add_gt else list(rois)
+    box_pool = paddle.concat([*mixed, paddle.zeros([1, 4])])
     gt_counts = [int(one.shape[0]) for one in gts]
     lengths = [int(one.shape[0]) + (count if add_gt else 0) for one, count in zip(rois, gt_counts)]
-    zero = paddle.zeros([1, 4])
-    gt_pool = paddle.concat([*gts, zero])
-    gt_class = paddle.concat(
-        [one.reshape([-1]) for one in classes] + [paddle.zeros([1], dtype=classes[0].dtype)]
-    )
-    mixed = [one for pair in zip(rois, gts) for one in pair] if add_gt else list(rois)
-    box_pool = paddle.concat([*mixed, zero])
-    gt_first = np.cumsum([0, *gt_counts])[:-1]
-    width, gt_width = max(lengths), max(1, *gt_counts)
-    box_index = _rows(np.cumsum([0, *lengths])[:-1], lengths, width, sum(lengths))
-    gt_index = _rows(gt_first, gt_counts, gt_width, sum(gt_counts))
-    index = paddle.to_tensor(np.concatenate([box_index.reshape(-1), gt_index.reshape(-1)]))
-    box_flat, gt_flat = index.split([box_index.size, gt_index.size])
-    flags = None
-    if crowd is not None:
-        flags = paddle.concat(
-            [one.reshape([-1]) for one in crowd] + [paddle.zeros([1], dtype=crowd[0].dtype)]
-        )
-        flags = paddle.gather(flags.astype("float32"), gt_flat).reshape([images, gt_width])
+    box_at = paddle.to_tensor(_table_index(lengths))
+    gt_at = _table_index(gt_counts)
+    # embedding: rows of a table by an index of any shape, in one operator.
     return _Table(
-        paddle.gather(box_pool, box_flat).reshape([images, width, 4]),
+        functional.embedding(box_at, box_pool),
+        box_pool,
+        box_at,
         lengths,
-        paddle.gather(gt_pool, gt_flat).reshape([images, gt_width, 4]),
+        functional.embedding(paddle.to_tensor(gt_at), gt_pool),
         gt_pool,
-        gt_class,
         gt_counts,
-        paddle.to_tensor(np.where(np.asarray(gt_counts) > 0, gt_first, sum(gt_counts)).reshape(-1, 1)),
-        flags,
+        paddle.to_tensor(gt_at[:, :1]),
     )
 
 
 def _overlaps(gts: paddle.Tensor, boxes: paddle.Tensor) -> paddle.Tensor:
     """float32 [B, G, A] of [B, G, 4] and [B, A, 4], in the order of operations of ppdet's bbox_overlaps."""
-    gt, box = gts.unsqueeze(2).unbind(-1), boxes.unsqueeze(1).unbind(-1)
-    gt_area, box_area = ((right - left) * (bottom - top) for left, top, right, bottom in (gt, box))
-    width = paddle.clip(paddle.minimum(gt[2], box[2]) - paddle.maximum(gt[0], box[0]), min=0)
-    height = paddle.clip(paddle.minimum(gt[3], box[3]) - paddle.maximum(gt[1], box[1]), min=0)
-    inter = width * height
-    return paddle.where(inter > 0, inter / (gt_area + box_area - inter), paddle.zeros_like(inter))
+    shape = [gts.shape[0], gts.shape[1], boxes.shape[1]]
+    gx0, gy0, gx1, gy1 = gts.unsqueeze(2).unbind(-1)
+    bx0, by0, bx1, by1 = boxes.unsqueeze(1).unbind(-1)
+    # Expanded first, and in place after: on a CPU an operator whose two sides both broadcast takes 30
+    # times as long, and fresh memory of this size costs more than the arithmetic.
+    inter = paddle.minimum(bx1.expand(shape), gx1)
+    inter.subtract_(paddle.maximum(bx0.expand(shape), gx0)).clip_(min=0)
+    height = paddle.minimum(by1.expand(shape), gy1)
+    inter.multiply_(height.subtract_(paddle.maximum(by0.expand(shape), gy0)).clip_(min=0))
+    union = ((bx1 - bx0) * (by1 - by0)).expand(shape) + (gx1 - gx0) * (gy1 - gy0)
+    # The least divisor only keeps 0 / 0 from two boxes without area.
+    return inter.divide_(union.subtract_(inter).clip_(min=1e-30))
 
 
-def _match(
-    table: _Table, fg_thresh: float, bg_thresh: float, ignore_thresh: float
-) -> tuple[paddle.Tensor, paddle.Tensor]:
-    """Matched ground truth, counted within its image (int64 [B, A]), and label (int32: 1, 0, -1)."""
-    overlap = _overlaps(table.gt_boxes, table.boxes)
+def _match(table: _Table, fg_thresh: float, bg_thresh: float, ignore_thresh: float) -> _Matched:
+    overlap = _overlaps(table.gts[:, :, :4], table.boxes)
     width = overlap.shape[2]
-    usable = paddle.to_tensor(np.asarray(table.gt_counts, dtype=np.float32).reshape(-1, 1))
-    if table.crowd is not None:
-        crowd = table.crowd.unsqueeze(2)
-        usable = usable - table.crowd.sum(1, keepdim=True)
+    ignored = some = None
+    if table.gts.shape[2] > CROWD:
+        crowd = table.gts[:, :, CROWD:]
+        counts = paddle.to_tensor(np.asarray(table.gt_counts, dtype=np.float32).reshape(-1, 1))
+        some = crowd.sum(1) < counts
         if ignore_thresh > 0:
-            ignored = (overlap * crowd > ignore_thresh).astype("float32").max(1, keepdim=True)
-            overlap = overlap * (1 - ignored) - ignored
-        overlap = overlap * (1 - crowd) - crowd
+            ignored = (overlap * crowd > ignore_thresh).any(1)
+        overlap = overlap.multiply_(1 - crowd).subtract_(crowd)
     values, matches = [], []
     for image, count in enumerate(table.gt_counts):
         # Image by image, so that topk sees the column stock shows it and breaks ties alike.
@@ -120,12 +126,27 @@ def _match(
         values.append(value)
         matches.append(index)
     value, match = paddle.concat(values), paddle.concat(matches)
-    some = (usable > 0).astype("int32")
-    label = (value >= fg_thresh).astype("int32")
-    # -1 where neither threshold decides, or where the box was ignored (its best overlap is -1).
-    between = paddle.logical_or(paddle.logical_and(value < fg_thresh, value >= bg_thresh), value <= -1)
-    label = (label - between.astype("int32")) * some
-    return match * some.astype("int64"), label
+    foreground = value >= fg_thresh
+    background = ~foreground
+    if bg_thresh < fg_thresh:
+        background = value < bg_thresh
+    if some is not None:
+        # Without a usable box stock makes all RoIs background, matched to the first.
+        match = match * some.astype("int64")
+        if ignored is not None:
+            # Stock sets all overlaps of an ignored RoI to -1, whatever it matched.
+            ignored = paddle.logical_and(ignored, some)
+            tied = paddle.concat([_tied_match(count, width) for count in table.gt_counts])
+            match = paddle.where(ignored, tied, match)
+            foreground = paddle.logical_and(foreground, ~ignored)
+            background = paddle.logical_and(background, ~ignored)
+    return _Matched(match, foreground, background)
+
+
+def _tied_match(count: int, width: int) -> paddle.Tensor:
+    """int64 [1, width], what topk picks from `count` equal overlaps."""
+    picked = paddle.topk(paddle.zeros([max(count, 1), 1]), k=1, axis=0)[1]
+    return picked.expand([1, width])
 
 
 class PerfBBoxAssigner(BBoxAssigner):
@@ -174,47 +195,42 @@ class PerfBBoxAssigner(BBoxAssigner):
         table = _tabulate(rpn_rois, inputs, add_gt_as_proposals)
         fg_thresh = self.cascade_iou[stage] if is_cascade else self.fg_thresh
         bg_thresh = self.cascade_iou[stage] if is_cascade else self.bg_thresh
-        match, label = _match(table, fg_thresh, bg_thresh, self.ignore_thresh)
-        if is_cascade:
-            return self._all(table, match, label)
-        return self._sampled(table, match, label)
+        matched = _match(table, fg_thresh, bg_thresh, self.ignore_thresh)
+        return self._all(table, matched) if is_cascade else self._sampled(table, matched)
 
-    def _sampled(self, table: _Table, match: paddle.Tensor, label: paddle.Tensor) -> tuple:
-        images, width = label.shape
+    def _sampled(self, table: _Table, matched: _Matched) -> tuple:
+        images, width = matched.match.shape
         slots = min(self.batch_size_per_im, width)
         most = min(int(self.batch_size_per_im * self.fg_fraction), width)
-        real = paddle.to_tensor(_rows([1] * images, table.lengths, width, 0) > 0)
         if self.use_random:
             key = paddle.rand([images, width]) + 1
         else:
             key = paddle.arange(width, 0, -1, dtype="float32").unsqueeze(0)
-        key = key * real.astype("float32")
-        fg_key, fg = paddle.topk(key * (label == 1).astype("float32"), max(most, 1), axis=1)
-        bg_key, bg = paddle.topk(key * (label == 0).astype("float32"), slots, axis=1)
+        if min(table.lengths) < width:
+            key = key * (table.box_at < sum(table.lengths)).astype("float32")
+        fg_key, fg = paddle.topk(key * matched.foreground.astype("float32"), max(most, 1), axis=1)
+        bg_key, bg = paddle.topk(key * matched.background.astype("float32"), slots, axis=1)
         fg_count = paddle.clip((fg_key > 0).astype("int64").sum(1, keepdim=True), max=most)
         slot = paddle.arange(slots).unsqueeze(0)
         is_fg = slot < fg_count
-        # Slots count on from the foreground into the background that follows it in `candidates`.
+        # Past the foreground, slots go on with the first background candidate.
         at = paddle.where(is_fg, slot, slot - fg_count + fg.shape[1])
-        candidates, keys = paddle.concat([fg, bg], axis=1), paddle.concat([fg_key, bg_key], axis=1)
-        live = paddle.take_along_axis(keys, at, axis=1) > 0
-        chosen = paddle.take_along_axis(candidates, at, axis=1)
-        match = paddle.take_along_axis(match, chosen, axis=1)
-        row = paddle.arange(0, images * width, width).unsqueeze(1)
-        rois = paddle.gather(table.boxes.reshape([-1, 4]), (chosen + row).reshape([-1]))
-        rois = rois.reshape([images, slots, 4]) * live.astype("float32").unsqueeze(-1)
-        return self._outputs(table, rois.unbind(0), [slots] * images, match, is_fg.astype("int32"), live)
+        live = paddle.take_along_axis(paddle.concat([fg_key, bg_key], axis=1), at, axis=1) > 0
+        chosen = paddle.take_along_axis(paddle.concat([fg, bg], axis=1), at, axis=1)
+        match = paddle.take_along_axis(matched.match, chosen, axis=1)
+        row = paddle.take_along_axis(table.box_at, chosen, axis=1)
+        row = paddle.where(live, row, paddle.full_like(row, sum(table.lengths)))
+        rois = functional.embedding(row, table.box_pool).unbind(0)
+        return self._outputs(table, rois, [slots] * images, match, is_fg, live)
 
-    def _all(self, table: _Table, match: paddle.Tensor, label: paddle.Tensor) -> tuple:
-        side = table.boxes[:, :, 2:] - table.boxes[:, :, :2]
-        live = (side > 0).all(axis=2)
-        # Stock keeps the first RoI of an image that has none with area.
-        first = paddle.concat(
-            [paddle.logical_or(live[:, :1], ~live.any(axis=1, keepdim=True)), live[:, 1:]], axis=1
-        )
-        live = paddle.logical_and(first, label >= 0)
+    def _all(self, table: _Table, matched: _Matched) -> tuple:
+        sized = (table.boxes[:, :, 2:] > table.boxes[:, :, :2]).all(axis=2)
+        # Stock keeps the first RoI of an image in which none has area.
+        kept = paddle.logical_or(sized[:, :1], ~sized.any(axis=1, keepdim=True))
+        live = paddle.concat([kept, sized[:, 1:]], axis=1)
+        live = paddle.logical_and(live, paddle.logical_or(matched.foreground, matched.background))
         rois = [boxes[:length] for boxes, length in zip(table.boxes.unbind(0), table.lengths)]
-        return self._outputs(table, rois, table.lengths, match, label, live)
+        return self._outputs(table, rois, table.lengths, matched.match, matched.foreground, live)
 
     def _outputs(
         self,
@@ -222,20 +238,17 @@ class PerfBBoxAssigner(BBoxAssigner):
         rois: Sequence[paddle.Tensor],
         lengths: Sequence[int],
         match: paddle.Tensor,
-        label: paddle.Tensor,
+        foreground: paddle.Tensor,
         live: paddle.Tensor,
     ) -> tuple:
-        shape = match.shape
-        at = (match + table.gt_first).reshape([-1])
-        matched = paddle.gather(table.gt_pool, at).reshape([*shape, 4])
-        classes = paddle.gather(table.gt_class, at).reshape(shape).astype("int32")
-        background = paddle.full_like(classes, self.num_classes)
-        classes = paddle.where(label == 1, classes, background)
+        gts = functional.embedding(match + table.gt_first, table.gt_pool)
+        classes = gts[:, :, CLASS].astype("int32")
+        classes = paddle.where(foreground, classes, paddle.full_like(classes, self.num_classes))
         classes = paddle.where(live, classes, paddle.full_like(classes, -1))
 
         def cut(whole: paddle.Tensor) -> list[paddle.Tensor]:
             parts = whole.unbind(0)
-            return [p if n == shape[1] else p[:n] for p, n in zip(parts, lengths)]
+            return [part if n == whole.shape[1] else part[:n] for part, n in zip(parts, lengths)]
 
         rois_num = paddle.to_tensor(np.asarray(lengths, dtype=np.int32))
-        return list(rois), rois_num, (cut(classes), cut(matched), cut(match))
+        return list(rois), rois_num, (cut(classes), cut(gts[:, :, :4]), cut(match))

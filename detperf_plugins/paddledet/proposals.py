@@ -16,7 +16,7 @@ import paddle
 from detperf_plugins.native.proposals import propose
 from detperf_plugins.paddledet.anchors import AnchorSettings, Grids
 
-__all__ = ["LogitLayout", "propose_on_device", "propose_on_host"]
+__all__ = ["LogitLayout", "flat_logits", "propose_on_device", "propose_on_host"]
 
 
 class LogitLayout(NamedTuple):
@@ -54,6 +54,14 @@ class LogitLayout(NamedTuple):
                 delta = deltas + (4 * k[:, None] + four) * cells + cell[:, None]
             parts.append(np.concatenate([score[:, None], delta], axis=1))
         return np.concatenate(parts).astype(np.int32)
+
+
+def flat_logits(scores: list[paddle.Tensor], deltas: list[paddle.Tensor]) -> paddle.Tensor:
+    """Score and delta maps of all levels as the rows that `LogitLayout` describes: float32 [B, L]."""
+    blocks = [block.flatten(1) for pair in zip(scores, deltas) for block in pair]
+    logits = paddle.concat(blocks, axis=1)
+    # Half precision under AMP; stock's losses and its operator work in float32 as well.
+    return logits if logits.dtype == paddle.float32 else logits.astype("float32")
 
 
 def propose_on_host(

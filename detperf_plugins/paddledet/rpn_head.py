@@ -16,7 +16,7 @@ from ppdet.modeling.proposal_generator.target_layer import RPNTargetAssign
 from detperf_plugins import native
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.anchors import AnchorSettings, Grids, difference
-from detperf_plugins.paddledet.proposals import LogitLayout, propose_on_device, propose_on_host
+from detperf_plugins.paddledet.proposals import LogitLayout, flat_logits, propose_on_device, propose_on_host
 from detperf_plugins.paddledet.registry import inherit_section
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign, RPNSample
 from detperf_plugins.paddledet.rpn_transform import RPN_KEYS, target_text
@@ -158,26 +158,29 @@ class PerfRPNHead(RPNHead):
             return super().forward(feats, inputs)
         if stock:
             raise DetperfError("export and eta < 1 need PerfRPNHead with data_format NCHW")
-        blocks, sizes = [], []
-        for feat in self.rpn_feat(feats):
-            blocks += [self.rpn_rois_score(feat).flatten(1), self.rpn_rois_delta(feat).flatten(1)]
-            sizes.append(tuple(feat.shape[1:3] if self.channels_last else feat.shape[2:4]))
-        logits = paddle.concat(blocks, axis=1)
-        if (
-            logits.dtype != paddle.float32
-        ):  # half precision under AMP; stock's losses and operator use float32
-            logits = logits.astype("float32")
-        grid = self._grid(tuple(sizes))
-        rois = self._propose(logits, grid, inputs["im_shape"], generator)
+        features = self.rpn_feat(feats)
+        scores = [self.rpn_rois_score(feature) for feature in features]
+        deltas = [self.rpn_rois_delta(feature) for feature in features]
+        logits = flat_logits(scores, deltas)
+        grid = self.grid(scores)
+        rois = self.propose(logits, grid, inputs["im_shape"], generator)
         rois_num = paddle.to_tensor([one.shape[0] for one in rois], dtype="int32")
         if not self.training:
             return rois, rois_num, None
         return rois, rois_num, self._losses(logits, grid, inputs)
 
     @paddle.no_grad()
-    def _propose(
+    def propose(
         self, logits: paddle.Tensor, grid: _Grid, im_shape: paddle.Tensor, generator: Any
     ) -> list[paddle.Tensor]:
+        """Proposals of the batch, per image float32 [n, 4], best first.
+
+        Args:
+            logits: see `flat_logits`.
+            grid: of these feature maps.
+            im_shape: [B, 2], height and width of each image in pixels.
+            generator: a ProposalGenerator.
+        """
         rows = paddle.concat([logits, im_shape.astype("float32")], axis=1)
         if logits.place.is_cpu_place() and native.available():
             return propose_on_host(rows, grid.layout, grid.anchors, generator)
@@ -197,7 +200,10 @@ class PerfRPNHead(RPNHead):
         norm = self.rpn_target_assign.batch_size_per_im * sample.index.shape[0]
         return rpn_losses(logits, grid.positions, sample, norm, self.loss_rpn_bbox)
 
-    def _grid(self, grids: Grids) -> _Grid:
+    def grid(self, scores: list[paddle.Tensor]) -> _Grid:
+        """What depends on the sizes of these score maps alone."""
+        first = 1 if self.channels_last else 2
+        grids = tuple((int(score.shape[first]), int(score.shape[first + 1])) for score in scores)
         if grids not in self._grids:
             self._grids[grids] = _Grid(self.settings, grids, self.channels_last, self.rpn_target_assign)
             if len(self._grids) > self.KEPT_GRIDS:
