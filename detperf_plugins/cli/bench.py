@@ -40,7 +40,7 @@ def target_rows(
     from detperf_plugins.paddledet import activate
 
     activate()
-    from detperf_plugins.paddledet.target_bench import CASES, Case, make_batch
+    from detperf_plugins.paddledet.target_bench import CASES, make_batch, together
 
     parts = list(parts)
     for model in models:
@@ -48,12 +48,7 @@ def target_rows(
             batch = make_batch(model, batch_size, boxes, vertices)
             cases = {part: CASES[part](batch) for part in parts}
             if len(cases) > 1:
-                chosen = list(cases.values())
-                cases["all"] = Case(
-                    lambda chosen=chosen: [case.stock() for case in chosen],
-                    lambda chosen=chosen: [case.plugin() for case in chosen],
-                    lambda chosen=chosen: sum(case.mismatches() for case in chosen),
-                )
+                cases["all"] = together(list(cases.values()))
             for part, case in cases.items():
                 timed = compare(case.stock, case.plugin, pairs)
                 stock, plugin = count(case.stock), count(case.plugin)

@@ -55,7 +55,8 @@ def compare(
         raise ValueError(f"{pairs} pairs are too few, take at least {LEAST_PAIRS}")
     base()
     other()
-    base_times, other_times = [], []
+    base_times: list[float] = []
+    other_times: list[float] = []
     for pair in range(pairs):
         turns = [(base, base_times), (other, other_times)]
         for run, times in turns if pair % 2 == 0 else reversed(turns):

@@ -128,7 +128,8 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     def init_cot_head(self, relationship: Any) -> None:
         """As BBoxHead, for label cotuning."""
         super().init_cot_head(relationship)
-        self.loss_cot = _LiveRoIs(self.loss_cot, self.num_classes)
+        stock: nn.Layer = self._sub_layers["loss_cot"]
+        self.loss_cot = _LiveRoIs(stock, self.num_classes)
 
 
 class PerfCascadeHead(_FixedShapeLoss, CascadeHead):

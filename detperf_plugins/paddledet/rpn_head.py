@@ -91,7 +91,8 @@ class PerfRPNHead(RPNHead):
 
     Targets come from the batch where `AssignRPNTargets` put them, else from PerfRPNTargetAssign, which
     reads the boxes once a batch. On a CPU the proposals are one kernel call after one read of the logits;
-    on a GPU they are made there (`propose_on_device`).
+    on a GPU they are made there (`propose_on_device`). Export, adaptive suppression (eta < 1) and an
+    assigner of the user's own run as in stock.
 
     Args:
         anchor_generator, rpn_target_assign, train_proposal, test_proposal, in_channel, export_onnx,
@@ -123,8 +124,9 @@ class PerfRPNHead(RPNHead):
             export_onnx,
             loss_rpn_bbox,
         )
-        if type(self.rpn_target_assign) is RPNTargetAssign:
-            self.rpn_target_assign = PerfRPNTargetAssign(**vars(self.rpn_target_assign))
+        assign: Any = vars(self).get("rpn_target_assign")
+        if type(assign) is RPNTargetAssign:
+            self.rpn_target_assign = PerfRPNTargetAssign(**vars(assign))
         if data_format not in ("NCHW", "NHWC"):
             raise DetperfError(f"data_format must be NCHW or NHWC, got {data_format!r}")
         self.channels_last = data_format == "NHWC"
@@ -153,11 +155,12 @@ class PerfRPNHead(RPNHead):
             DetperfError: the loader's targets were made for other anchors or another rule.
         """
         generator = self.train_proposal if self.training else self.test_proposal
-        stock = self.export_onnx or not paddle.in_dynamic_mode() or generator.eta < 1
+        own_rule = isinstance(self.rpn_target_assign, PerfRPNTargetAssign)
+        stock = self.export_onnx or not paddle.in_dynamic_mode() or generator.eta < 1 or not own_rule
         if stock and not self.channels_last:
             return super().forward(feats, inputs)
         if stock:
-            raise DetperfError("export and eta < 1 need PerfRPNHead with data_format NCHW")
+            raise DetperfError("export, eta < 1 and an assigner of your own need data_format NCHW")
         features = self.rpn_feat(feats)
         scores = [self.rpn_rois_score(feature) for feature in features]
         deltas = [self.rpn_rois_delta(feature) for feature in features]

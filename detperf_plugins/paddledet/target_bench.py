@@ -6,6 +6,7 @@ chance and counts where their results differ. Stock is the installed PaddleDetec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -21,7 +22,7 @@ from detperf_plugins.paddledet.rpn_head import PerfRPNHead
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign
 from detperf_plugins.paddledet.transforms import PackPolygons
 
-__all__ = ["CASES", "Batch", "Case", "make_batch"]
+__all__ = ["CASES", "Batch", "Case", "make_batch", "together"]
 
 CLASSES = 80
 
@@ -219,6 +220,15 @@ CASES: dict[str, Callable[[Batch], Case]] = {
     "bbox": bbox_case,
     "proposals": proposals_case,
 }
+
+
+def together(cases: Sequence[Case]) -> Case:
+    """All parts, one after the other."""
+    return Case(
+        lambda: [case.stock() for case in cases],
+        lambda: [case.plugin() for case in cases],
+        lambda: sum(case.mismatches() for case in cases),
+    )
 
 
 def _head(cls: type, batch: Batch) -> Any:
