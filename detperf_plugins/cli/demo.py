@@ -8,6 +8,7 @@ from typing import Optional
 import typer
 
 from detperf_plugins.cli import FAILED, app
+from detperf_plugins.cli.configs import find_config
 from detperf_plugins.cli.output import JSON_OPTION, console, print_table, write_json
 
 __all__ = ["demo"]
@@ -27,6 +28,14 @@ def demo(
     ),
     size: int = typer.Option(128, "--size", help="Longer side of the training images, pixels."),
     steps: Optional[int] = typer.Option(None, "--steps", help="Training steps of each run."),
+    overlay: str = typer.Option(
+        "exact_targets",
+        "--overlay",
+        help="What the plugin run has more than the stock run: see detperf configs.",
+    ),
+    random_sampling: bool = typer.Option(
+        False, "--random-sampling", help="Draw anchors and RoIs at random, as a real training does."
+    ),
     seed: int = typer.Option(0, "--seed", help="Initial weights, order and flips of both runs."),
     tolerance: float = typer.Option(1e-5, "--tolerance", help="Largest allowed difference between losses."),
     json_path: Optional[Path] = JSON_OPTION,
@@ -38,7 +47,17 @@ def demo(
     from detperf_plugins.measure import sidebyside
     from detperf_plugins.paddledet import demo as room
 
-    plan = room.plan(out, coco=coco, images=images, size=size, steps=steps, quick=quick, seed=seed)
+    plan = room.plan(
+        out,
+        coco=coco,
+        images=images,
+        size=size,
+        steps=steps,
+        quick=quick,
+        seed=seed,
+        overlay=find_config(overlay),
+        random_sampling=random_sampling,
+    )
     console.print(f"Data: {plan.description}. Two runs of {plan.steps} steps, seed {seed}.", soft_wrap=True)
     results = room.run_both(plan, console)
     rows = sidebyside.compare(results)
@@ -56,7 +75,8 @@ def demo(
     losses = {name: result["losses"] for name, result in results.items()}
     conditions = {
         "data": plan.description, "steps": plan.steps, "seed": seed, "size": size, "tolerance": tolerance,
-        "picture": str(picture), "largest_loss_difference": difference,
+        "overlay": overlay, "random_sampling": random_sampling, "picture": str(picture),
+        "largest_loss_difference": difference,
     }  # fmt: skip
     write_json(json_path, rows, conditions, losses=losses)
     if not difference <= tolerance:

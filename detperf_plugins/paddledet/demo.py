@@ -82,7 +82,16 @@ def _is_annotation_file(path: Path) -> bool:
 
 
 def plan(
-    out: Path, *, coco: Path | None, images: Path | None, size: int, steps: int | None, quick: bool, seed: int
+    out: Path,
+    *,
+    coco: Path | None,
+    images: Path | None,
+    size: int,
+    steps: int | None,
+    quick: bool,
+    seed: int,
+    overlay: Path,
+    random_sampling: bool,
 ) -> Plan:
     """Make data and configs ready below `out`.
 
@@ -114,18 +123,23 @@ def plan(
     for run in RUNS:
         (out / run).mkdir(exist_ok=True)
         configs[run] = out / run / f"{run}.yml"
-        configs[run].write_text(
-            _config(run, sets, len(content["categories"]), size, epochs, per_epoch), encoding="utf-8"
-        )
+        bases = [overlay] if run == "plugin" else []
+        text = _config(bases, sets, len(content["categories"]), size, epochs, per_epoch)
+        text += _SAMPLING.format(random=str(random_sampling).lower())
+        configs[run].write_text(text, encoding="utf-8")
     return Plan(out, configs, *sets["EvalDataset"], epochs * per_epoch, seed, description)
 
 
-def _config(run: str, sets: dict[str, Any], num_classes: int, size: int, epochs: int, per_epoch: int) -> str:
-    """The YAML of one run: the tiny model, for the plugin the overlay, and the data."""
-    root = configs_dir() / "paddledet"
-    bases = [root / "tiny" / "mask_rcnn_r18_fpn_shapes.yml"]
-    if run == "plugin":
-        bases.append(root / "mask_rcnn" / "exact_targets.yml")
+_SAMPLING = """RPNHead: {{rpn_target_assign: {{use_random: {random}}}}}
+BBoxAssigner: {{use_random: {random}}}
+"""
+
+
+def _config(
+    overlays: list[Path], sets: dict[str, Any], num_classes: int, size: int, epochs: int, per_epoch: int
+) -> str:
+    """The YAML of one run: the tiny model, its overlays, and the data."""
+    bases = [configs_dir() / "paddledet" / "tiny" / "mask_rcnn_r18_fpn_shapes.yml", *overlays]
     lines = [
         f"_BASE_: {json.dumps([str(base) for base in bases])}",
         f"num_classes: {num_classes}",

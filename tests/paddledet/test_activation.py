@@ -109,7 +109,8 @@ def test_module_runs_any_script(script, shapes, tmp_path):
     swapped = run([*command, "--replace", str(script), str(plain)])
     assert result(stock, "ASSIGNER") == ["MaskAssigner", "28"]
     assert result(swapped, "ASSIGNER") == ["PolygonMaskAssigner", "28"]
-    assert result(stock, "LOSS") == result(swapped, "LOSS")
+    # Two steps apart, sums in another order: the mask targets are equal, the losses to float32 rounding.
+    assert float(result(swapped, "LOSS")[0]) == pytest.approx(float(result(stock, "LOSS")[0]), rel=1e-4)
 
 
 @pytest.mark.slow
