@@ -17,6 +17,7 @@ from typing import Any, Callable
 
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.polygons import NO_MASK, is_rle, usable_parts
+from detperf_plugins.rle import rle_fault
 
 __all__ = ["Finding", "check_annotations", "guard_coco_dataset", "polygons_expected", "rle_annotations"]
 
@@ -105,6 +106,11 @@ def _check_mask(annotation: dict[str, Any], image: dict[str, Any] | None) -> lis
     if annotation.get("iscrowd") == 1:
         return []  # stock puts its placeholder in; a crowd never becomes a positive
     if is_rle(segmentation):
+        size = (int(image["height"]), int(image["width"])) if image and _sized(image) else (None, None)
+        fault = rle_fault(segmentation, *size)
+        if fault:
+            annotation["segmentation"] = NO_MASK
+            return [(fault, no_mask)]
         _rle.setdefault(annotation.get("image_id"), []).append(annotation.get("id"))
         if _expects_polygons:
             return [("run-length encoding where polygons are expected", f"{no_mask}; PolyToBitmap reads it")]
@@ -138,12 +144,15 @@ def _clean_parts(segmentation: Any) -> tuple[list[list[float]], list[str]]:
     return usable_parts(segmentation)
 
 
+def _sized(image: dict[str, Any]) -> bool:
+    return all(isinstance(image.get(side), (int, float)) for side in ("width", "height"))
+
+
 def _outside(annotation: dict[str, Any], parts: list[list[float]], image: dict[str, Any] | None) -> str:
     """Why nothing of the instance lies in its image; an empty string where something does."""
-    try:
-        width, height = float((image or {})["width"]), float((image or {})["height"])
-    except (KeyError, TypeError, ValueError):
+    if not image or not _sized(image):
         return ""
+    width, height = float(image["width"]), float(image["height"])
     x, y, w, h = annotation["bbox"]
     if x >= width or y >= height or x + w <= 0 or y + h <= 0:
         return f"a box outside its {width:g} x {height:g} image"

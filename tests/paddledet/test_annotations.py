@@ -53,6 +53,8 @@ BAD_MASKS = {
     "NaN": [[30, 8, float("nan"), 8, 30, 20]],
     "huge": [[30, 8, 1e9, 8, 30, 20]],
     "outside": triangle(300, 300),
+    "RLE of the turned image": {"size": [90, 60], "counts": [100, 20, 5280]},
+    "RLE too long": {"size": [60, 90], "counts": [100, 20, 9999]},
 }
 
 
