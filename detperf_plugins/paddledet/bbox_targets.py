@@ -64,11 +64,13 @@ def _table_index(lengths: Sequence[int]) -> np.ndarray:
 
 def _tabulate(rois: Sequence[paddle.Tensor], inputs: dict[str, Any], add_gt: bool) -> _Table:
     gts = inputs["gt_bbox"]
-    fields = [
-        paddle.concat(list(inputs[key])).astype("float32") for key in FIELDS if inputs.get(key) is not None
-    ]
-    pool = paddle.concat(fields, axis=1)
-    gt_pool = paddle.concat([pool, paddle.zeros([1, pool.shape[1]])])
+    fields = []
+    for key in FIELDS:
+        if inputs.get(key) is not None:
+            rows = list(inputs[key])
+            zero = paddle.zeros([1, rows[0].shape[1]], dtype=rows[0].dtype)
+            fields.append(paddle.concat([*rows, zero]).astype("float32"))
+    gt_pool = paddle.concat(fields, axis=1)
     mixed = [one for pair in zip(rois, gts) for one in pair] if add_gt else list(rois)
     box_pool = paddle.concat([*mixed, paddle.zeros([1, 4])])
     gt_counts = [int(one.shape[0]) for one in gts]

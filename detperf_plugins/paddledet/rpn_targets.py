@@ -185,6 +185,7 @@ def _read_boxes(inputs: dict[str, Any]) -> tuple[list[np.ndarray], Optional[list
     tensors = [one.reshape([-1]) for one in boxes]
     if crowd is not None:
         tensors += [one.reshape([-1]).astype("float32") for one in crowd]
-    flat = paddle.concat(tensors).numpy()
+    filled = [one for one in tensors if one.shape[0] > 0]  # Paddle 2.6 refuses to join nothing but empty ones
+    flat = paddle.concat(filled).numpy() if filled else np.zeros(0, dtype=np.float32)
     values = np.split(flat, np.cumsum([int(one.shape[0]) for one in tensors])[:-1])
     return [one.reshape(-1, 4) for one in values[: len(boxes)]], values[len(boxes) :] if crowd else None
