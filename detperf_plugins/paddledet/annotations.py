@@ -19,15 +19,24 @@ from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.polygons import NO_MASK, is_rle, usable_parts
 from detperf_plugins.rle import rle_fault
 
-__all__ = ["Finding", "check_annotations", "guard_coco_dataset", "polygons_expected", "rle_annotations"]
+__all__ = [
+    "Finding",
+    "check_annotations",
+    "guard_coco_dataset",
+    "polygons_expected",
+    "rle_annotations",
+    "rle_reported",
+]
 
 logger = logging.getLogger("detperf_plugins")
 
 # How many warnings of one kind are printed in full before they are only counted.
 SHOWN_PER_KIND = 20
 
-# Annotation ids of run-length encoded instances by image id, for those who meet them after loading.
+# Annotation ids of the run-length encoded instances that are not reported yet, by image id: for those who
+# meet them after loading. Loader workers inherit it.
 _rle: dict[Any, list[Any]] = {}
+_rle_reported: set[Any] = set()
 _expects_polygons = False
 
 
@@ -48,8 +57,13 @@ def polygons_expected() -> None:
 
 
 def rle_annotations(image_id: Any) -> list[Any]:
-    """Annotation ids of an image's RLE instances, as far as the guard has seen them."""
+    """Annotation ids of an image's RLE instances, as far as the guard has seen and not reported them."""
     return _rle.get(image_id, [])
+
+
+def rle_reported(image_id: Any) -> bool:
+    """Whether the guard has warned of an image's RLE instances."""
+    return image_id in _rle_reported
 
 
 def check_annotations(dataset: dict[str, Any], masks: bool = True) -> list[Finding]:
@@ -111,9 +125,10 @@ def _check_mask(annotation: dict[str, Any], image: dict[str, Any] | None) -> lis
         if fault:
             annotation["segmentation"] = NO_MASK
             return [(fault, no_mask)]
-        _rle.setdefault(annotation.get("image_id"), []).append(annotation.get("id"))
         if _expects_polygons:
+            _rle_reported.add(annotation.get("image_id"))
             return [("run-length encoding where polygons are expected", f"{no_mask}; PolyToBitmap reads it")]
+        _rle.setdefault(annotation.get("image_id"), []).append(annotation.get("id"))
         return []
     parts, faults = _clean_parts(segmentation)
     if not parts:

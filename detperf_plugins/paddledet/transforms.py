@@ -13,7 +13,7 @@ import numpy as np
 from ppdet.data.transform.operators import BaseOperator
 
 from detperf_plugins.native.raster import rasterize, rasterize_full
-from detperf_plugins.paddledet.annotations import polygons_expected, rle_annotations
+from detperf_plugins.paddledet.annotations import polygons_expected, rle_annotations, rle_reported
 from detperf_plugins.paddledet.polygons import PackedPolygons, is_rle, pack_polygons
 from detperf_plugins.rle import decode_rle, rle_fault
 
@@ -28,16 +28,17 @@ _warned: set[tuple[Any, Any, str]] = set()
 
 
 def warn_once(image_id: Any, instance: int, fault: str) -> None:
-    """One warning per image, instance and fault in a process; what was done is always the same."""
-    key = (image_id, instance, fault)
-    if key in _warned:
+    """One warning per image, instance and fault in a process; what was done is always the same.
+
+    The image's RLE instances go by their annotation ids, where the annotation guard knows them, and are
+    left to the guard's own warning where it has given one.
+    """
+    rle = "run-length" in fault
+    known = rle_annotations(image_id) if rle else []
+    key = (image_id, None if known else instance, fault)
+    if key in _warned or (rle and rle_reported(image_id)):
         return
     _warned.add(key)
-    known = rle_annotations(image_id) if "run-length" in fault else []
-    if known and ("rle", image_id, "") in _warned:
-        return
-    if known:
-        _warned.add(("rle", image_id, ""))
     who = f"annotation {', '.join(map(str, known))}" if known else f"instance {instance}"
     logger.warning(
         "image %s, %s: %s; no mask target (weight 0) from it, its box still trains", image_id, who, fault
