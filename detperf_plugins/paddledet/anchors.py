@@ -83,7 +83,7 @@ def difference(loader: str, model: str) -> str:
     if loader == model:
         return ""
     ours, theirs = json.loads(loader), json.loads(model)
-    for name in ours:
+    for name in sorted(ours, key=lambda name: name == "grids"):  # last, as the other settings decide them
         if ours[name] != theirs.get(name):
             return (
                 f"{name} is {ours[name]} in AssignRPNTargets but {theirs.get(name)} in the model's RPN head"

@@ -80,16 +80,18 @@ class _FixedShapeLoss:
         if self.bbox_loss is None:
             epsilon = 1e-7 if loss_normalize_pos else 0.0
             return bbox_losses(scores, deltas, labels, matched, boxes, bbox_weight, self.num_classes, epsilon)
+        # Added to the losses, so that a step without foreground still reaches every parameter.
+        connected = {"loss_bbox_cls": scores.sum() * 0.0, "loss_bbox_reg": deltas.sum() * 0.0}
         live = paddle.nonzero(labels >= 0).reshape([-1])
         if live.shape[0] == 0:
-            zero = scores.sum() * 0.0
-            return {"loss_bbox_cls": zero, "loss_bbox_reg": deltas.sum() * 0.0}
+            return connected
         scores, deltas, labels, matched, boxes = (
             paddle.gather(one, live) for one in (scores, deltas, labels, matched, boxes)
         )
-        return super().get_loss(  # type: ignore[misc]
+        losses = super().get_loss(  # type: ignore[misc]
             scores, deltas, ([labels], [matched], []), [boxes], bbox_weight, loss_normalize_pos
         )
+        return {name: value + connected[name] for name, value in losses.items()}
 
 
 def _joined(parts: Sequence[paddle.Tensor]) -> paddle.Tensor:
