@@ -28,7 +28,7 @@ RULES = {
         _label(
             "extra-tab", "error", "more than one tab in a line",
             "'too many values to unpack' while the data set is built.",
-            "Keep the tab after the picture only; `detperf lint --fix OUT` turns the others into blanks.",
+            "Keep the tab after the picture only; `detperf lint --fix OUT` writes the others as \\t.",
             _DET,
         ),
         _label(

@@ -77,7 +77,6 @@ def parse_line(text: str, number: int) -> Line:
         picture, label = body.strip(" ").split("\t", 1)
         if "\t" in label.strip():
             line.faults.append(("extra-tab", -1, f"{label.strip().count(chr(9)) + 1} tabs"))
-            label = label.replace("\t", " ")
     else:
         match = _SPACES.match(body)
         if match is None:
@@ -106,7 +105,7 @@ def parse_line(text: str, number: int) -> Line:
 
 def _label(line: Line, label: str) -> None:
     try:
-        value, end = json.JSONDecoder().raw_decode(label)
+        value, end = json.JSONDecoder(strict=False).raw_decode(label)
     except (ValueError, RecursionError) as error:
         column = getattr(error, "pos", 0) + 1
         quotes = " (single quotes are no JSON)" if label.startswith("[{'") else ""
