@@ -2,14 +2,18 @@
 #include <nanobind/nanobind.h>
 
 namespace detperf {
+void register_border_map(nanobind::module_& m);
 void register_match(nanobind::module_& m);
 void register_proposals(nanobind::module_& m);
 void register_raster(nanobind::module_& m);
+void register_region(nanobind::module_& m);
 }  // namespace detperf
 
 NB_MODULE(_kernels, m) {
   m.doc() = "Kernels of detperf-plugins; call them through detperf_plugins.native.";
+  detperf::register_border_map(m);
   detperf::register_match(m);
   detperf::register_proposals(m);
   detperf::register_raster(m);
+  detperf::register_region(m);
 }

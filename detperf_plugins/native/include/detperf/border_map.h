@@ -1,0 +1,102 @@
+// The border map of text polygons (DBNet's threshold target) and the measures of a ring.
+// Rule of MindOCR's BorderMap, not the true distance to a segment: inside the circle on the edge as diameter
+// the distance to the edge's line, outside it the distance to the nearer end.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "detperf/simd.h"
+
+namespace detperf {
+
+struct RingMeasure {
+  double area = 0, length = 0;
+  bool crossing = false;
+};
+
+// Sign of the turn a -> b -> c.
+inline int turn(const double* a, const double* b, const double* c) {
+  const double cross = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+  return (cross > 0) - (cross < 0);
+}
+
+// Whether segments ab and cd cross at a point inside both.
+inline bool properly_cross(const double* a, const double* b, const double* c, const double* d) {
+  if (std::max(a[0], b[0]) < std::min(c[0], d[0]) || std::max(c[0], d[0]) < std::min(a[0], b[0]) ||
+      std::max(a[1], b[1]) < std::min(c[1], d[1]) || std::max(c[1], d[1]) < std::min(a[1], b[1]))
+    return false;
+  return turn(a, b, c) * turn(a, b, d) < 0 && turn(c, d, a) * turn(c, d, b) < 0;
+}
+
+// Area and length add up in the order in which GEOS does, so that they are equal to the last bit.
+inline RingMeasure measure_ring(const double* xy, int64_t count) {
+  RingMeasure ring;
+  if (count < 3) return ring;
+  const auto point = [&](int64_t i) { return xy + 2 * (i < count ? i : i - count); };
+  const double x0 = xy[0];
+  double doubled = 0;
+  for (int64_t i = 1; i < count; ++i)
+    doubled += (point(i)[0] - x0) * (point(i - 1)[1] - point(i + 1)[1]);
+  ring.area = std::fabs(doubled / 2.0);
+  for (int64_t i = 0; i < count; ++i) {
+    const double dx = point(i + 1)[0] - point(i)[0], dy = point(i + 1)[1] - point(i)[1];
+    ring.length += std::sqrt(dx * dx + dy * dy);
+  }
+  for (int64_t i = 0; i < count && !ring.crossing; ++i)
+    for (int64_t j = i + 2; j < count && !ring.crossing; ++j)
+      ring.crossing = properly_cross(point(i), point(i + 1), point(j), point(j + 1));
+  return ring;
+}
+
+// One edge, seen from the corner (left, top) of its polygon's box.
+struct BorderEdge {
+  double ax, ay, bx, by, ex, ey;
+  double squared;          // its length squared
+  double low_y, high_y;    // rows that can be nearer than `reach`
+  double low_x, high_x;    // columns that can be
+  double slope, halfwidth; // of the band round its line in one row; halfwidth < 0 where it is (almost) level
+};
+
+inline BorderEdge border_edge(const double* a, const double* b, double left, double top, double reach) {
+  constexpr double kSlack = 1e-6;  // pixels: more than any rounding below
+  BorderEdge edge;
+  edge.ax = a[0] - left, edge.ay = a[1] - top, edge.bx = b[0] - left, edge.by = b[1] - top;
+  edge.ex = edge.bx - edge.ax, edge.ey = edge.by - edge.ay;
+  edge.squared = (edge.ax - edge.bx) * (edge.ax - edge.bx) + (edge.ay - edge.by) * (edge.ay - edge.by);
+  edge.low_x = std::min(edge.ax, edge.bx) - reach - kSlack, edge.high_x = std::max(edge.ax, edge.bx) + reach + kSlack;
+  edge.low_y = std::min(edge.ay, edge.by) - reach - kSlack, edge.high_y = std::max(edge.ay, edge.by) + reach + kSlack;
+  const bool level = std::fabs(edge.ey) < 1e-3 * std::fabs(edge.ex) || edge.ey == 0;
+  edge.slope = level ? 0 : edge.ex / edge.ey;
+  edge.halfwidth = level ? -1 : reach * std::sqrt(edge.squared) / std::fabs(edge.ey) + kSlack;
+  return edge;
+}
+
+// nearest[i] = min(nearest[i], squared distance of pixel (first + i, y) to the edge).
+DETPERF_CLONES inline void border_edge_row(const BorderEdge& edge, double y, int64_t first, int64_t count,
+                                           double* nearest) {
+  const double dy = y - edge.ay, ey = y - edge.by, dy2 = dy * dy, ey2 = ey * ey;
+  const double along = dy * edge.ex, per_length = edge.squared > 0 ? 1.0 / edge.squared : 0.0;
+  const int start = static_cast<int>(first), total = static_cast<int>(count);
+  for (int i = 0; i < total; ++i) {
+    const double x = start + i, dx = x - edge.ax, fx = x - edge.bx;
+    const double to_a = dx * dx + dy2, to_b = fx * fx + ey2;
+    const double cross = dx * edge.ey - along;
+    const double end = to_a < to_b ? to_a : to_b, line = cross * cross * per_length;
+    const double distance = to_a + to_b - edge.squared < 0 ? line : end;
+    nearest[i] = distance < nearest[i] ? distance : nearest[i];
+  }
+}
+
+// border[i] = max(border[i], 1 - distance / reach), rounded to float where numpy rounds.
+DETPERF_CLONES inline void border_row(const double* nearest, int64_t count, double reach, float* border) {
+  const float per = static_cast<float>(reach);
+  for (int64_t i = 0; i < count; ++i) {
+    const float distance = static_cast<float>(std::sqrt(nearest[i])) / per;
+    const float value = 1.0f - (distance < 1.0f ? distance : 1.0f);
+    border[i] = value > border[i] ? value : border[i];
+  }
+}
+
+}  // namespace detperf
