@@ -19,7 +19,11 @@ CASES = {
     "empty part": ({"segmentation": [[]]}, "coco-empty-segmentation", "warning"),
     "null": ({"segmentation": None}, "coco-empty-segmentation", "warning"),
     "no key": ({"segmentation": ...}, "coco-empty-segmentation", "warning"),
-    "two points beside a good part": ({"segmentation": [RING, [3, 3, 9, 9]]}, "coco-part-too-short", "warning"),
+    "two points beside a good part": (
+        {"segmentation": [RING, [3, 3, 9, 9]]},
+        "coco-part-too-short",
+        "warning",
+    ),
     "one point beside a good part": ({"segmentation": [RING, [3, 3]]}, "coco-part-too-short", "warning"),
     "two points alone": ({"segmentation": [[52, 30, 62, 40]]}, "coco-part-too-short", "warning"),
     "pairs": ({"segmentation": [[52, 30], [62, 30], [62, 40]]}, "coco-point-pairs", "error"),

@@ -62,7 +62,9 @@ def test_sarif(tmp_path, capsys):
     log = json.loads(capsys.readouterr().out)
     (sarif_run,) = log["runs"]
     assert log["version"] == "2.1.0"
-    assert {r["ruleId"] for r in sarif_run["results"]} == {r["id"] for r in sarif_run["tool"]["driver"]["rules"]}
+    assert {r["ruleId"] for r in sarif_run["results"]} == {
+        r["id"] for r in sarif_run["tool"]["driver"]["rules"]
+    }
     assert {r["level"] for r in sarif_run["results"]} == {"error", "note"}
     assert sarif_run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
 
@@ -71,7 +73,9 @@ def test_github(tmp_path, capsys):
     path = write(tmp_path, "a,b.yml", "epoch: 'a%\\nb'\n")
     run("lint", str(path), str(tmp_path / "gone.yml"), "--format", "github")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("::error file=") and "a%2Cb.yml,line=1,col=1,title=ppdet-value-type::" in lines[0]
+    assert (
+        lines[0].startswith("::error file=") and "a%2Cb.yml,line=1,col=1,title=ppdet-value-type::" in lines[0]
+    )
     assert lines[1].startswith("::error") and "gone.yml" in lines[1] and len(lines) == 2
 
 
@@ -80,7 +84,12 @@ def test_text_says_where_what_and_what_to_do(tmp_path, capsys):
     assert run("lint", str(path), "--verbose") == 1
     text = capsys.readouterr().out
     number = MINDOCR.split("\n").index("    num_workers: 4") + 1
-    assert f"{path}:{number}:5" in text and "ValueError" in text and "Set loader.num_workers" in text and "see: https://" in text
+    assert (
+        f"{path}:{number}:5" in text
+        and "ValueError" in text
+        and "Set loader.num_workers" in text
+        and "see: https://" in text
+    )
 
 
 def test_list(tmp_path, capsys):
@@ -93,23 +102,34 @@ def test_list(tmp_path, capsys):
 def test_rules_are_complete():
     for row in rule_rows():
         assert all(row[key] for key in ("id", "severity", "class", "message", "why", "fix", "source")), row
-        assert row["source"].startswith("https://") and "\n" not in row["message"] and not row["message"].endswith(".")
+        assert (
+            row["source"].startswith("https://")
+            and "\n" not in row["message"]
+            and not row["message"].endswith(".")
+        )
     with pytest.raises(ValueError, match="declared twice"):
         rule("coco-structure", "error", "correctness", "m", why="w", fix="f", source="s", room="coco")
 
 
 def test_the_page_of_rules_is_current():
     page = ROOT / "docs" / "doctor-rules.md"
-    assert page.read_text(encoding="utf-8") == rules_page(), "run: python -m detperf_plugins.doctor.pages > docs/doctor-rules.md"
+    assert page.read_text(encoding="utf-8") == rules_page(), (
+        "run: python -m detperf_plugins.doctor.pages > docs/doctor-rules.md"
+    )
 
 
 def test_logs(tmp_path, capsys):
-    path = write(tmp_path, "a.log", "\n".join([mindocr_epoch(1, 60), mindocr_epoch(2, 20), mindocr_epoch(3, 20)]))
+    path = write(
+        tmp_path, "a.log", "\n".join([mindocr_epoch(1, 60), mindocr_epoch(2, 20), mindocr_epoch(3, 20)])
+    )
     assert run("log", str(path), "--json", str(tmp_path / "a.json")) == 0
     text = capsys.readouterr().out
     assert "20.00" in text and "40.0" in text and "cannot tell" in text
     result = json.loads((tmp_path / "a.json").read_text())
-    assert result["rows"][0]["images_per_s"] == pytest.approx(20.0) and result["curves"][0]["loss"][0] == [1.0, 3.5]
+    assert result["rows"][0]["images_per_s"] == pytest.approx(20.0) and result["curves"][0]["loss"][0] == [
+        1.0,
+        3.5,
+    ]
     bad = write(tmp_path, "b.log", "\n".join([ppdet(0), ppdet(20, loss="nan")]))
     assert run("log", str(bad), "--json", str(tmp_path / "b.json")) == 1
     assert json.loads((tmp_path / "b.json").read_text())["curves"][0]["loss"][1][1] == "nan"
@@ -119,8 +139,14 @@ def test_logs(tmp_path, capsys):
 
 def test_compare_and_chart(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    slow = write(tmp_path, "slow.log", "\n".join([mindocr_epoch(1, 60), mindocr_epoch(2, 20), mindocr_epoch(3, 20, loss="nan")]))
-    fast = write(tmp_path, "fast.log", "\n".join([mindocr_epoch(1, 50), mindocr_epoch(2, 10), mindocr_epoch(3, 10)]))
+    slow = write(
+        tmp_path,
+        "slow.log",
+        "\n".join([mindocr_epoch(1, 60), mindocr_epoch(2, 20), mindocr_epoch(3, 20, loss="nan")]),
+    )
+    fast = write(
+        tmp_path, "fast.log", "\n".join([mindocr_epoch(1, 50), mindocr_epoch(2, 10), mindocr_epoch(3, 10)])
+    )
     assert run("log", "--compare", str(slow), str(fast), "--chart", str(tmp_path / "c.png")) == 1
     assert "2.00x" in capsys.readouterr().out
     assert (tmp_path / "c.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -128,7 +154,15 @@ def test_compare_and_chart(tmp_path, capsys):
 
 
 def test_explain(tmp_path, capsys):
-    assert run("explain", "AttributeError: module 'numpy' has no attribute 'float'.", "--json", str(tmp_path / "e.json")) == 0
+    assert (
+        run(
+            "explain",
+            "AttributeError: module 'numpy' has no attribute 'float'.",
+            "--json",
+            str(tmp_path / "e.json"),
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     assert "numpy<1.24" in text and "https://github.com/" in text
     assert json.loads((tmp_path / "e.json").read_text())["rows"][0]["id"] == "numpy-alias"

@@ -29,13 +29,17 @@ def alarms(path: Path) -> list[str]:
     return [f"{f.place} {f.rule.id}: {f.message}" for f in report.findings if f.severity != "hint"]
 
 
-@pytest.mark.parametrize("pattern", ["mask_rcnn/*.yml", "cascade_rcnn/*mask*.yml", "faster_rcnn/*.yml", "datasets/*.yml"])
+@pytest.mark.parametrize(
+    "pattern", ["mask_rcnn/*.yml", "cascade_rcnn/*mask*.yml", "faster_rcnn/*.yml", "datasets/*.yml"]
+)
 def test_stock_paddledetection(pattern):
     files = sorted((checkout("PADDLEDETECTION") / "configs").glob(pattern))
     assert files and [alarm for path in files for alarm in alarms(path)] == []
 
 
-@pytest.mark.parametrize("pattern", ["det/dbnet/*.yaml", "det/east/*.yaml", "det/psenet/*.yaml", "rec/*/*.yaml", "cls/*/*.yaml"])
+@pytest.mark.parametrize(
+    "pattern", ["det/dbnet/*.yaml", "det/east/*.yaml", "det/psenet/*.yaml", "rec/*/*.yaml", "cls/*/*.yaml"]
+)
 def test_stock_mindocr(pattern):
     files = sorted((checkout("MINDOCR") / "configs").glob(pattern))
     assert files and [alarm for path in files for alarm in alarms(path)] == []

@@ -57,7 +57,9 @@ def test_annotations(change, kept, tmp_path):
     assert changes and ids(out) == set()
     rows = json.loads(out.read_text())["annotations"]
     assert len(rows) == (4 if kept else 3)
-    assert [r for r in rows if r["bbox"][0] != 52.0] == [r for r in coco()["annotations"] if r["bbox"][0] != 52.0]
+    assert [r for r in rows if r["bbox"][0] != 52.0] == [
+        r for r in coco()["annotations"] if r["bbox"][0] != 52.0
+    ]
     if kept:
         assert rows[2]["bbox"] == [52.0, 30.0, 10.0, 10.0] and rows[2]["iscrowd"] == 0 and rows[2]["area"] > 0
 
@@ -92,25 +94,48 @@ def test_labels(tmp_path):
     ]
     out, changes = fixed(tmp_path, "labels.txt", b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
     done = out.read_text(encoding="utf-8").split("\n")
-    assert [row.split("\t")[0] for row in done[:-1]] == ["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg", "f.jpg", "untouched.jpg", "ok.jpg"]
+    assert [row.split("\t")[0] for row in done[:-1]] == [
+        "a.jpg",
+        "b.jpg",
+        "c.jpg",
+        "d.jpg",
+        "e.jpg",
+        "f.jpg",
+        "untouched.jpg",
+        "ok.jpg",
+    ]
     assert json.loads(done[3].split("\t")[1])[0]["points"] == GOOD
     boxes = json.loads(done[4].split("\t")[1])
-    assert len(boxes) == 2 and boxes[0]["points"] == [[9, 9], [50, 9], [50, 30], [9, 30]] and boxes[1]["transcription"] == "标签"
+    assert (
+        len(boxes) == 2
+        and boxes[0]["points"] == [[9, 9], [50, 9], [50, 30], [9, 30]]
+        and boxes[1]["transcription"] == "标签"
+    )
     assert json.loads(done[5].split("\t")[1])[0]["transcription"] == "###"
-    assert done[6] == rows[6] and done[7] == rows[7]  # what is right, or has no plain repair, is not rewritten
+    assert (
+        done[6] == rows[6] and done[7] == rows[7]
+    )  # what is right, or has no plain repair, is not rewritten
     assert ids(out) == {"label-empty"}
     assert any("byte-order" in change for change in changes) and len(changes) == 8
 
 
 def test_lost_slashes_in_labels(tmp_path):
     write(tmp_path, "imgs/p9.jpg", png(300, 300))
-    out, changes = fixed(tmp_path, "labels.txt", line(box(), picture="imgsp9.jpg") + "\n" + line(box(), picture="imgs/p9.jpg") + "\n")
+    out, changes = fixed(
+        tmp_path,
+        "labels.txt",
+        line(box(), picture="imgsp9.jpg") + "\n" + line(box(), picture="imgs/p9.jpg") + "\n",
+    )
     assert out.read_text().startswith("imgs/p9.jpg\t") and changes == ["picture imgsp9.jpg -> imgs/p9.jpg"]
 
 
 def test_configs(tmp_path):
-    broken = MINDOCR.replace("weight_decay: 1.0e-4", "weight_decay: 1e-4").replace("sample_ratio: 1.0", "sample_ratio: 1")
-    broken = broken.replace("dataset_root: ./texts", "dataset_root: sets\\texts").replace("[ 512, 512 ]", "(512, 512)")
+    broken = MINDOCR.replace("weight_decay: 1.0e-4", "weight_decay: 1e-4").replace(
+        "sample_ratio: 1.0", "sample_ratio: 1"
+    )
+    broken = broken.replace("dataset_root: ./texts", "dataset_root: sets\\texts").replace(
+        "[ 512, 512 ]", "(512, 512)"
+    )
     out, changes = fixed(tmp_path, "c.yaml", flattened(broken))
     expected = compose(MINDOCR.replace("./texts", "sets/texts"), "x").python()
     assert compose(out.read_text(), "x").python() == expected
@@ -119,7 +144,10 @@ def test_configs(tmp_path):
 
 def test_lines_that_cannot_be_read_are_kept_as_comments(tmp_path):
     out, changes = fixed(tmp_path, "c.yml", "epoch: 3\nsave_dir: out: put\nworker_num: 2\n")
-    assert out.read_text() == "epoch: 3\n# cannot be read: save_dir: out: put\nworker_num: 2\n" and len(changes) == 1
+    assert (
+        out.read_text() == "epoch: 3\n# cannot be read: save_dir: out: put\nworker_num: 2\n"
+        and len(changes) == 1
+    )
 
 
 def test_a_clean_config_is_copied_unchanged(tmp_path):

@@ -23,10 +23,25 @@ from .support import MINDOCR, PPDET, coco
 from .test_labels import GOOD, box, line
 from .test_logs import mindocr, mindocr_epoch, ppdet, ppocr
 
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 LABELS = "\n".join([line(box()), line(box(GOOD[::-1]), box(text="###"), picture="q.jpg")]) + "\n"
-LOG = "\n".join([ppdet(0), ppdet(20), mindocr(10), mindocr_epoch(1, 9), ppocr(30), "Found inf or nan, current scale is: 1.0, decrease to: 1.0*0.5"])
-SEEDS = {"c.yaml": MINDOCR, "d.yml": PPDET, "set.json": json.dumps(coco()), "labels.txt": LABELS, "run.sh": "python tools/train.py -c a.yml -o b.c=1\n"}
+LOG = "\n".join(
+    [
+        ppdet(0),
+        ppdet(20),
+        mindocr(10),
+        mindocr_epoch(1, 9),
+        ppocr(30),
+        "Found inf or nan, current scale is: 1.0, decrease to: 1.0*0.5",
+    ]
+)
+SEEDS = {
+    "c.yaml": MINDOCR,
+    "d.yml": PPDET,
+    "set.json": json.dumps(coco()),
+    "labels.txt": LABELS,
+    "run.sh": "python tools/train.py -c a.yml -o b.c=1\n",
+}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
@@ -53,7 +68,12 @@ def survives(path: Path) -> None:
 
 def damaged(text: str):
     """A good file with stretches cut, doubled, moved, or replaced by rubbish."""
-    piece = st.tuples(st.integers(0, len(text)), st.integers(0, 60), st.sampled_from(["cut", "double", "noise"]), st.text(max_size=6))
+    piece = st.tuples(
+        st.integers(0, len(text)),
+        st.integers(0, 60),
+        st.sampled_from(["cut", "double", "noise"]),
+        st.text(max_size=6),
+    )
 
     def apply(edits) -> str:
         made = text
@@ -108,20 +128,34 @@ def test_any_json_in_an_annotation(folder, value, row):
     assert all(len(part) >= 6 and len(part) % 2 == 0 for part in shape.parts if shape.kind == "polygon")
     if isinstance(value, dict):
         rle_problem(value, 80, 100)
-    data = coco({"segmentation": value, "bbox": row, "area": value, "id": row, "image_id": row, "category_id": value, "iscrowd": row})
+    data = coco(
+        {
+            "segmentation": value,
+            "bbox": row,
+            "area": value,
+            "id": row,
+            "image_id": row,
+            "category_id": value,
+            "iscrowd": row,
+        }
+    )
     data["images"].append(row)
     data["categories"].append(value)
     data["annotations"].append(row)
     (folder / "any.json").write_text(json.dumps(data))
     survives(folder / "any.json")
-    (folder / "top.json").write_text(json.dumps({"images": row, "annotations": value, "categories": [value, row]}))
+    (folder / "top.json").write_text(
+        json.dumps({"images": row, "annotations": value, "categories": [value, row]})
+    )
     survives(folder / "top.json")
 
 
 @FUZZ
 @given(points=JSON, text=JSON)
 def test_any_json_in_a_label(folder, points, text):
-    (folder / "any.txt").write_text(f"{LABELS}p.jpg\t{json.dumps([{'transcription': text, 'points': points}, points])}\n")
+    (folder / "any.txt").write_text(
+        f"{LABELS}p.jpg\t{json.dumps([{'transcription': text, 'points': points}, points])}\n"
+    )
     survives(folder / "any.txt")
 
 

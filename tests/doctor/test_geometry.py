@@ -42,7 +42,9 @@ def test_crossings_are_those_of_exact_arithmetic(ring, shift):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(RING, min_size=1, max_size=8))
 def test_many_rings_at_once(rings):
-    bulk = Rings([float(v) for ring in rings for point in ring for v in point], [2 * len(ring) for ring in rings])
+    bulk = Rings(
+        [float(v) for ring in rings for point in ring for v in point], [2 * len(ring) for ring in rings]
+    )
     assert bulk.areas() == pytest.approx([area(ring) for ring in rings])
     assert bulk.crossing().tolist() == [len(r) >= 4 and crosses_exactly(r) for r in rings]
     low, high = bulk.extents()

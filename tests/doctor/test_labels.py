@@ -49,13 +49,21 @@ CASES = {
         "label-self-intersection",
         "error",
     ),
-    "collapsed": (line(box(), box([[9.1, 9.2], [9.8, 9.3], [9.7, 9.9], [9.2, 9.8]])), "label-degenerate", "warning"),
+    "collapsed": (
+        line(box(), box([[9.1, 9.2], [9.8, 9.3], [9.7, 9.9], [9.2, 9.8]])),
+        "label-degenerate",
+        "warning",
+    ),
     "U shape": (
         line(box([[0, 0], [20, 0], [20, 180], [200, 180], [200, 0], [220, 0], [220, 200], [0, 200]])),
         "label-splits-on-crop",
         "hint",
     ),
-    "dense": (line(*[box([[x, 0], [x + 9, 0], [x + 9, 9], [x, 9]]) for x in range(0, 3100, 10)]), "label-very-dense", "hint"),
+    "dense": (
+        line(*[box([[x, 0], [x + 9, 0], [x + 9, 9], [x, 9]]) for x in range(0, 3100, 10)]),
+        "label-very-dense",
+        "hint",
+    ),
 }
 
 
@@ -72,7 +80,10 @@ def test_a_fault_is_named_with_its_line(name, tmp_path):
     "text",
     [
         line(box(GOOD[::-1])),  # counter-clockwise
-        line(box(), box([[30, 100], [60, 90], [90, 88], [120, 92], [120, 120], [90, 116], [60, 118], [30, 128]])),
+        line(
+            box(),
+            box([[30, 100], [60, 90], [90, 88], [120, 92], [120, 120], [90, 116], [60, 118], [30, 128]]),
+        ),
         "p.jpg\t[]",
         line(box(text="###")),
         line(box([[9, 9], [9.2, 9], [9.1, 9.3]], text="###"), box()),  # degenerate but ignored
@@ -124,7 +135,9 @@ def test_encodings_are_named_and_read_on(tmp_path):
 
 
 def test_icdar_ground_truth_is_recognised(tmp_path):
-    findings = found(tmp_path, "gt_7.txt", "\ufeff9,8,60,8,60,30,9,30,CAFE, 2\n9,8,60,8,60,30,9,3O,BAR\n1,2,3,4,5,6,7,8\n")
+    findings = found(
+        tmp_path, "gt_7.txt", "\ufeff9,8,60,8,60,30,9,30,CAFE, 2\n9,8,60,8,60,30,9,3O,BAR\n1,2,3,4,5,6,7,8\n"
+    )
     assert {"label-icdar-format", "label-icdar-line", "encoding-bom"} <= set(findings)
     assert findings["label-icdar-line"].line == 2 and findings["label-icdar-line"].count == 1
 
@@ -133,7 +146,11 @@ def png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+        + chunk(b"IEND", b"")
+    )
 
 
 def jpeg(width: int, height: int, orientation: int = 0, order: str = "<") -> bytes:
@@ -175,14 +192,21 @@ def test_boxes_against_the_picture(tmp_path):
 def test_rotated_pictures(tmp_path):
     wide = box([[250, 20], [310, 20], [310, 60], [250, 60]])
     tall = box([[20, 250], [60, 250], [60, 310], [20, 310]])
-    assert "stored pixels only" in with_picture(tmp_path, jpeg(320, 200, 6), wide)["label-exif-rotated"].message
-    assert "decoded picture only" in with_picture(tmp_path, jpeg(320, 200, 8), tall)["label-exif-rotated"].message
+    assert (
+        "stored pixels only" in with_picture(tmp_path, jpeg(320, 200, 6), wide)["label-exif-rotated"].message
+    )
+    assert (
+        "decoded picture only"
+        in with_picture(tmp_path, jpeg(320, 200, 8), tall)["label-exif-rotated"].message
+    )
     assert with_picture(tmp_path, jpeg(320, 200, 1), wide) == {}
 
 
 def test_lost_slashes_are_found(tmp_path):
     write(tmp_path, "train_images/p9.jpg", png(300, 300))
-    finding = found(tmp_path, "labels.txt", line(box(), picture="train_imagesp9.jpg") + "\n")["label-image-missing"]
+    finding = found(tmp_path, "labels.txt", line(box(), picture="train_imagesp9.jpg") + "\n")[
+        "label-image-missing"
+    ]
     assert "train_images/p9.jpg exists" in finding.message
 
 

@@ -32,40 +32,93 @@ NHWC = [("  depth: 50", "  depth: 50\n  data_format: NHWC")]
 CASES = {
     "no polygons": ([("'gt_poly', ", "")], "ppdet-mask-needs-poly", "error", "data_fields"),
     "cascade": (
-        [("architecture: MaskRCNN", "architecture: CascadeRCNN"), ("MaskRCNN:\n", "CascadeRCNN:\n"), ("'gt_poly', ", "")],
-        "ppdet-mask-needs-poly", "error", "data_fields",
+        [
+            ("architecture: MaskRCNN", "architecture: CascadeRCNN"),
+            ("MaskRCNN:\n", "CascadeRCNN:\n"),
+            ("'gt_poly', ", ""),
+        ],
+        "ppdet-mask-needs-poly",
+        "error",
+        "data_fields",
     ),
     "VOC": ([("!COCODataSet", "!VOCDataSet")], "ppdet-voc-for-mask", "error", "TrainDataset:"),
-    "crowds": ([("    dataset_dir: parts", "    dataset_dir: parts\n    load_crowd: true")],
-               "ppdet-load-crowd", "warning", "load_crowd"),
-    "collate": ([("collate_batch: false", "collate_batch: true")], "ppdet-collate-batch", "error", "collate_batch"),
+    "crowds": (
+        [("    dataset_dir: parts", "    dataset_dir: parts\n    load_crowd: true")],
+        "ppdet-load-crowd",
+        "warning",
+        "load_crowd",
+    ),
+    "collate": (
+        [("collate_batch: false", "collate_batch: true")],
+        "ppdet-collate-batch",
+        "error",
+        "collate_batch",
+    ),
     "collate missing": ([("  collate_batch: false\n", "")], "ppdet-collate-batch", "error", "TrainReader:"),
     "layout": (NHWC, "ppdet-nhwc-partial", "error", "data_format"),
     "layout without amp": ([*NHWC, ("amp: true\n", "")], "ppdet-nhwc-without-amp", "hint", "data_format"),
     "iterations": ([("[6, 9]", "[6000, 9000]")], "ppdet-milestones", "warning", "milestones"),
     "falling": ([("[6, 9]", "[9, 6]")], "ppdet-milestones", "warning", "milestones"),
     "after the end": ([("[6, 9]", "[6, 14]")], "ppdet-milestones", "hint", "milestones"),
-    "cosine": ([("  - !PiecewiseDecay\n    gamma: 0.1\n    milestones: [6, 9]", "  - !CosineDecay\n    max_epochs: 4")],
-               "ppdet-decay-short", "warning", "max_epochs"),
+    "cosine": (
+        [
+            (
+                "  - !PiecewiseDecay\n    gamma: 0.1\n    milestones: [6, 9]",
+                "  - !CosineDecay\n    max_epochs: 4",
+            )
+        ],
+        "ppdet-decay-short",
+        "warning",
+        "max_epochs",
+    ),
     "warm-up": ([("    steps: 20", "    epochs: 12")], "ppdet-warmup-too-long", "warning", "- !LinearWarmup"),
     "type": ([("epoch: 10", "epoch: ten")], "ppdet-value-type", "error", "epoch: ten"),
     "flag": ([("use_gpu: true", "use_gpu: 'false'")], "ppdet-value-type", "error", "use_gpu"),
     "argument": ([("  freeze_at: 0", "  freez_at: 0")], "ppdet-unknown-argument", "error", "freez_at"),
-    "transform argument": ([("{prob: 0.5}", "{probability: 0.5}")], "ppdet-unknown-argument", "error", "RandomFlip"),
-    "scheduler argument": ([("    start_factor: 0.1", "    start: 0.1")], "ppdet-unknown-argument", "error", "start: 0.1"),
+    "transform argument": (
+        [("{prob: 0.5}", "{probability: 0.5}")],
+        "ppdet-unknown-argument",
+        "error",
+        "RandomFlip",
+    ),
+    "scheduler argument": (
+        [("    start_factor: 0.1", "    start: 0.1")],
+        "ppdet-unknown-argument",
+        "error",
+        "start: 0.1",
+    ),
     "transform": ([("- RandomFlip:", "- RandmFlip:")], "ppdet-unknown-name", "error", "RandmFlip"),
-    "class": ([("neck: FPN", "neck: FPNN"), ("FPN:\n  out", "FPX:\n  out")], "ppdet-unknown-name", "error", "FPNN"),
+    "class": (
+        [("neck: FPN", "neck: FPNN"), ("FPN:\n  out", "FPX:\n  out")],
+        "ppdet-unknown-name",
+        "error",
+        "FPNN",
+    ),
     "scheduler": ([("!PiecewiseDecay", "!PiecewiseDecy")], "ppdet-unknown-name", "error", "PiecewiseDecy"),
     "section": ([("LearningRate:", "LearningRates:")], "ppdet-unknown-section", "warning", "LearningRates"),
     "plain key": ([("worker_num: 2", "worker_nums: 2")], "ppdet-unknown-section", "warning", "worker_nums"),
-    "plugin": ([("  batch_transforms:\n", "  batch_transforms:\n  - PackPolygons: {}\n")],
-               "ppdet-plugin-not-activated", "hint", "PackPolygons"),
+    "plugin": (
+        [("  batch_transforms:\n", "  batch_transforms:\n  - PackPolygons: {}\n")],
+        "ppdet-plugin-not-activated",
+        "hint",
+        "PackPolygons",
+    ),
     "amp": ([("amp: true\n", "")], "ppdet-amp-off", "hint", "architecture"),
     "workers": ([("worker_num: 2", "worker_num: 0")], "ppdet-no-workers", "hint", "worker_num: 0"),
-    "pipes": ([("use_shared_memory: true", "use_shared_memory: false")], "ppdet-shared-memory-off", "hint", "use_shared"),
+    "pipes": (
+        [("use_shared_memory: true", "use_shared_memory: false")],
+        "ppdet-shared-memory-off",
+        "hint",
+        "use_shared",
+    ),
     "one epoch": ([("epoch: 10", "epoch: 1"), ("[6, 9]", "[0]")], "ppdet-one-epoch", "hint", "epoch: 1"),
-    "back-slashes": ([("dataset_dir: parts", "dataset_dir: sets\\parts")], "config-path-separator", "warning", "sets\\parts"),
-}  # fmt: skip
+    "back-slashes": (
+        [("dataset_dir: parts", "dataset_dir: sets\\parts")],
+        "config-path-separator",
+        "warning",
+        "sets\\parts",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -96,7 +149,9 @@ def test_all_parts_in_one_layout_are_fine():
 def test_the_rate_is_judged_by_the_cards():
     text = changed(("base_lr: 0.0025", "base_lr: 0.01"), ("batch_size: 2", "batch_size: 1"))
     finding = check(text, cards=1)["ppdet-lr-cards"]
-    assert finding.severity == "warning" and "1 card x 1 image" in finding.message and "0.00125" in finding.fix
+    assert (
+        finding.severity == "warning" and "1 card x 1 image" in finding.message and "0.00125" in finding.fix
+    )
     assert "ppdet-lr-cards" not in check(text, cards=8)
     assert check(text)["ppdet-lr-cards"].severity == "hint"
     assert "ppdet-lr-cards" not in check(PPDET, cards=1)
@@ -112,14 +167,22 @@ def test_the_annotation_file_is_counted(tmp_path):
 
 
 def test_a_missing_annotation_file_is_printed(tmp_path):
-    finding = found(tmp_path, "c.yml", changed(("dataset_dir: parts", "dataset_dir: sets\\parts")))["config-path-missing"]
+    finding = found(tmp_path, "c.yml", changed(("dataset_dir: parts", "dataset_dir: sets\\parts")))[
+        "config-path-missing"
+    ]
     assert "sets/parts/train.json does not exist" in finding.message and finding.severity == "error"
 
 
 def test_bases_are_merged_and_faults_stay_in_their_file(tmp_path):
-    write(tmp_path, "base/reader.yml", "TrainReader:\n  sample_transforms:\n  - Decode: {}\n  - Permute: {}\n"
-          "  - NormalizeImage: {is_scale: true}\n  batch_size: 1\nResNet:\n  dept: 50\n")  # fmt: skip
-    child = "_BASE_: ['base/reader.yml']\nTrainReader:\n  sample_transforms:\n  - Decode: {}\n  batch_size: 2\n"
+    write(
+        tmp_path,
+        "base/reader.yml",
+        "TrainReader:\n  sample_transforms:\n  - Decode: {}\n  - Permute: {}\n"
+        "  - NormalizeImage: {is_scale: true}\n  batch_size: 1\nResNet:\n  dept: 50\n",
+    )
+    child = (
+        "_BASE_: ['base/reader.yml']\nTrainReader:\n  sample_transforms:\n  - Decode: {}\n  batch_size: 2\n"
+    )
     report = lint_file(write(tmp_path, "exp.yml", child))
     findings = {f.rule.id: f for f in report.findings}
     lost = findings["config-override-lost-step"]
@@ -151,7 +214,9 @@ def test_ignore_comments(tmp_path):
     assert "ppdet-no-workers" not in check(text)
     text = changed(("worker_num: 2", "worker_num: 0  # detperf: ignore other-rule"))
     assert "ppdet-no-workers" in check(text)
-    whole = "# detperf: ignore ppdet-no-workers, config-path-missing\n" + changed(("worker_num: 2", "worker_num: 0"))
+    whole = "# detperf: ignore ppdet-no-workers, config-path-missing\n" + changed(
+        ("worker_num: 2", "worker_num: 0")
+    )
     assert check(whole) == {}
 
 
@@ -167,7 +232,8 @@ def test_paddleocr_configs():
 
 COMMAND = (
     "CUDA_VISIBLE_DEVICES=0,1 python -m paddle.distributed.launch --gpus 0,1 tools/train.py -c {config} \\\n"
-    "  -o LearningRate.base_lr=3e-2 epoch=4 worker_num=0 TrainReader.shuffle=False weights=out/x --amp --enable_ce=True\n"
+    "  -o LearningRate.base_lr=3e-2 epoch=4 worker_num=0 TrainReader.shuffle=False weights=out/x --amp "
+    "--enable_ce=True\n"
 )
 
 
@@ -175,12 +241,18 @@ def test_commands_are_taken_apart():
     (command,) = parse_commands(COMMAND.format(config="c.yml"))
     assert command.config == "c.yml" and command.cards == 2 and command.line == 1
     assert command.overrides == {
-        "LearningRate.base_lr": "3e-2", "epoch": "4", "worker_num": "0", "TrainReader.shuffle": "False",
-        "weights": "out/x", "amp": "true",
-    }  # fmt: skip
+        "LearningRate.base_lr": "3e-2",
+        "epoch": "4",
+        "worker_num": "0",
+        "TrainReader.shuffle": "False",
+        "weights": "out/x",
+        "amp": "true",
+    }
     assert "enable_ce" not in command.overrides
     assert parse_commands("echo hello")[:] == []
-    msrun = parse_commands("msrun --worker_num=4 --local_worker_num=4 python tools/train.py --config a.yaml")[0]
+    msrun = parse_commands("msrun --worker_num=4 --local_worker_num=4 python tools/train.py --config a.yaml")[
+        0
+    ]
     assert (msrun.cards, msrun.config) == (4, "a.yaml")
 
 
@@ -190,11 +262,17 @@ def test_overrides_are_merged_before_checking(tmp_path):
     assert findings["ppdet-no-workers"].file.endswith("run.sh") and findings["ppdet-no-workers"].line == 1
     assert "yaml-number-as-text" in findings  # 3e-2 is text for the trainer too
     notes = lint_file(tmp_path / "run.sh").notes
-    assert "epoch = 4 (int)" in notes[0] and "TrainReader.shuffle = False (bool)" in notes[0] and "2 cards" in notes[0]
+    assert (
+        "epoch = 4 (int)" in notes[0]
+        and "TrainReader.shuffle = False (bool)" in notes[0]
+        and "2 cards" in notes[0]
+    )
 
 
 def test_a_single_card_command_has_one_card(tmp_path):
-    config = write(tmp_path, "c.yml", changed(("base_lr: 0.0025", "base_lr: 0.01"), ("batch_size: 2", "batch_size: 1")))
+    config = write(
+        tmp_path, "c.yml", changed(("base_lr: 0.0025", "base_lr: 0.01"), ("batch_size: 2", "batch_size: 1"))
+    )
     finding = found(tmp_path, "run.sh", f"python tools/train.py -c {config}\n")["ppdet-lr-cards"]
     assert finding.severity == "warning"
 
@@ -208,5 +286,8 @@ def test_commands_of_mindocr(tmp_path):
 
 
 def test_export_with_a_batch(tmp_path):
-    text = "python tools/export_model.py -c a.yml && python deploy/python/infer.py --model_dir out --batch_size=4\n"
+    text = (
+        "python tools/export_model.py -c a.yml && python deploy/python/infer.py --model_dir out "
+        "--batch_size=4\n"
+    )
     assert "--batch_size=4" in found(tmp_path, "run.sh", text)["ppdet-export-batch"].message

@@ -17,12 +17,32 @@ from .support import MINDOCR, PPDET
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1.0e-4", 1e-4), ("1e-4", "1e-4"), ("1.e+3", 1000.0), (".5", 0.5), ("-.5", -0.5), ("5e3", "5e3"), ("yes", True),
-        ("Off", False), ("oFF", "oFF"), ("~", None), ("", None), ("null", None), ("none", "none"), ("017", 15), ("0x1F", 31),
-        ("0b101", 5), ("1_000", 1000), ("1:30", 90), ("+12", 12), ("08", "08"), (".inf", math.inf), ("-.INF", -math.inf),
-        ("1.5.2", "1.5.2"), ("(1,2)", "(1,2)"),
+        ("1.0e-4", 1e-4),
+        ("1e-4", "1e-4"),
+        ("1.e+3", 1000.0),
+        (".5", 0.5),
+        ("-.5", -0.5),
+        ("5e3", "5e3"),
+        ("yes", True),
+        ("Off", False),
+        ("oFF", "oFF"),
+        ("~", None),
+        ("", None),
+        ("null", None),
+        ("none", "none"),
+        ("017", 15),
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("1_000", 1000),
+        ("1:30", 90),
+        ("+12", 12),
+        ("08", "08"),
+        (".inf", math.inf),
+        ("-.INF", -math.inf),
+        ("1.5.2", "1.5.2"),
+        ("(1,2)", "(1,2)"),
     ],
-)  # fmt: skip
+)
 def test_scalars_are_read_as_yaml_1_1(text, value):
     assert resolve(text) == value and type(resolve(text)) is type(value)
 
@@ -73,7 +93,9 @@ def test_repeated_keys_numbers_and_tuples():
 
 
 def test_full_width_signs_are_named_with_their_place():
-    found = rules("epoch：3\nTrainReader：\n  batch_size: 2   # 注释：全角\n  name: '全角：文字'\n  x: ［1，2］\n")
+    found = rules(
+        "epoch：3\nTrainReader：\n  batch_size: 2   # 注释：全角\n  name: '全角：文字'\n  x: ［1，2］\n"
+    )
     places = [(f.line, f.column) for f in found["yaml-full-width"]]
     assert places == [(1, 6), (2, 12), (5, 6), (5, 8), (5, 10)]
     config, _ = check_config("epoch：3\nTrainReader：\n  x: ［1，2］\n", "f.yml")
@@ -94,7 +116,9 @@ def test_tabs_are_named():
 def test_a_lost_tag_is_named():
     text = PPDET.replace("!LinearWarmup", "LinearWarmup")
     finding = rules(text)["yaml-tag-lost"][0]
-    assert text.split("\n")[finding.line - 1].strip() == "- LinearWarmup" and '"- !LinearWarmup"' in finding.fix
+    assert (
+        text.split("\n")[finding.line - 1].strip() == "- LinearWarmup" and '"- !LinearWarmup"' in finding.fix
+    )
     assert read_yaml(text, "f.yml")[0].python() == compose(PPDET, "f.yml").python()
 
 
@@ -142,7 +166,10 @@ def test_the_faults_of_a_flattened_config_are_found_most_important_first():
 
     text = MINDOCR
     for old, new in (
-        ("    label_column_index: [ 1, 2, 3, 4 ]", "    output_columns: ['image'] # timing\n    label_column_index: [ 1, 2, 3, 4 ]"),
+        (
+            "    label_column_index: [ 1, 2, 3, 4 ]",
+            "    output_columns: ['image'] # timing\n    label_column_index: [ 1, 2, 3, 4 ]",
+        ),
         ("    adaptive: True", "    adaptive: True\n    resume: True\n    pretrained: False"),
         ("num_epochs: 60", "num_epochs: 1"),
         ("'O2'", "'O0'"),
@@ -156,10 +183,18 @@ def test_the_faults_of_a_flattened_config_are_found_most_important_first():
     ids = [f.rule.id for f in findings]
     assert ids[0] == "mindocr-column-index"
     wanted = {
-        "yaml-indentation-lost", "mindocr-column-index", "mindocr-key-wrong-parent", "mindocr-warmup-too-long",
-        "mindocr-amp-off", "mindocr-one-epoch", "mindocr-sink-off", "mindocr-small-batch", "mindocr-ckpt-keep-zero",
-        "mindocr-lr-batch", "yaml-duplicate-key",
-    }  # fmt: skip
+        "yaml-indentation-lost",
+        "mindocr-column-index",
+        "mindocr-key-wrong-parent",
+        "mindocr-warmup-too-long",
+        "mindocr-amp-off",
+        "mindocr-one-epoch",
+        "mindocr-sink-off",
+        "mindocr-small-batch",
+        "mindocr-ckpt-keep-zero",
+        "mindocr-lr-batch",
+        "yaml-duplicate-key",
+    }
     assert wanted <= set(ids) and ids.count("mindocr-key-wrong-parent") == 2
     severities = [f.severity for f in findings]
     assert severities == sorted(severities, key=("error", "warning", "hint").index)
@@ -172,7 +207,9 @@ def test_bytes_that_are_not_utf8_are_named(tmp_path):
     from .support import found
 
     findings = found(tmp_path, "c.yml", "# 轮数\nepoch: 1\n".encode("gbk"))
-    assert "byte 2" in findings["encoding-not-utf8"].message and "GBK" in findings["encoding-not-utf8"].message
+    assert (
+        "byte 2" in findings["encoding-not-utf8"].message and "GBK" in findings["encoding-not-utf8"].message
+    )
     assert "ppdet-one-epoch" in findings
     assert "encoding-bom" in found(tmp_path, "c.yml", b"\xef\xbb\xbfepoch: 3\n")
     assert "ppdet-one-epoch" in found(tmp_path, "c.yml", "epoch: 1\n".encode("utf-16"))

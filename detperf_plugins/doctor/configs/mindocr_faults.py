@@ -281,12 +281,19 @@ def _learning_rate(config: Config) -> None:
     total = batch * devices * steps
     fitting = 0.007 * total / 20
     if rate > 4 * fitting or rate < fitting / 40:
+        far = rate >= 8 * fitting or rate < fitting / 40
         message = (
             f"lr {rate:g} with a batch of {batch:g} x {devices} device{'s' if devices > 1 else ''} x "
             f"{steps:g} "
             f"accumulation step{'s' if steps > 1 else ''} = {total:g}; the stock schedule has 0.007 for 20"
         )
-        config.report(LEARNING_RATE, "scheduler.lr", message, f"Try about {fitting:.2g}.")
+        config.report(
+            LEARNING_RATE,
+            "scheduler.lr",
+            message,
+            f"Try about {fitting:.2g}.",
+            severity="" if far else "hint",
+        )
 
 
 def _system(config: Config) -> None:

@@ -41,7 +41,8 @@ MINDOCR_KEYS: dict[str, frozenset[str]] = {
         "": "system common model postprocess metric loss scheduler optimizer loss_scaler train eval predict",
         "system": "mode distribute device_id amp_level amp_level_infer seed log_interval log_level "
         "val_while_train "
-        "val_start_epoch val_interval drop_overflow_update ckpt_save_policy ckpt_max_keep refine_batch_size",
+        "val_start_epoch val_interval drop_overflow_update ckpt_save_policy ckpt_max_keep refine_batch_size "
+        "jit_level compile_cache_path ckpt_save_interval",
         "model": "type name transform backbone neck head pretrained resume",
         "loss_scaler": "type loss_scale scale_factor scale_window",
         "train": "ckpt_save_dir dataset_sink_mode gradient_accumulation_steps clip_grad clip_norm ema "

@@ -27,8 +27,7 @@ def apply_overrides(root: Node, overrides: Mapping[str, str]) -> Node:
             node = None
         if node is None:
             node = Node("scalar", COMMAND_LINE, 0, 0, 0, 0, text=value, value=value)
-        for _path, inner in node.walk():
-            inner.line = 0
+        node = _without_place(node)
         parts = key.split(".")
         section = root
         for part in parts[:-1]:
@@ -43,6 +42,14 @@ def apply_overrides(root: Node, overrides: Mapping[str, str]) -> Node:
             section = inner_copy
         section.entries[parts[-1]] = Entry(0, 0, node, COMMAND_LINE)
     return root
+
+
+def _without_place(node: Node) -> Node:
+    made = _copy(node)
+    made.line, made.text, made.plain, made.value = 0, node.text, node.plain, node.value
+    made.items = [_without_place(item) for item in node.items]
+    made.entries = {k: Entry(0, 0, _without_place(e.node), e.file) for k, e in node.entries.items()}
+    return made
 
 
 def _copy(node: Node) -> Node:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["Line", "clean_lines"]
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_BAR = re.compile(r"(?P<name>[\w .:-]*?):?\s*\d{1,3}%\s*\|[^|\n]*\|\s*\S*\s*\[[^\]]*\]")
+_BAR = re.compile(r"(?P<name>[\w .:-]{0,60}?):?\s*\d{1,3}%\s*\|[^|\n]*\|\s*\S*\s*\[[^\]]*\]")
 _BARE_BAR = re.compile(r"\b\d+it \[\d\d:\d\d[^\]]*\]")
 _RANK = re.compile(
     r"^\s*(?:\[\d+,(\d+)\]<std(?:out|err)>:\s?|\[?rank[ :_-]?(\d+)\]?\s*[:|]?\s|"
@@ -87,7 +87,7 @@ def _continues(record: Line, line: Line) -> bool:
 def _unwrap(piece: str, number: int) -> Line:
     piece = piece[:_LONGEST]
     line = Line(number, piece)
-    bars = list(_BAR.finditer(piece))
+    bars = list(_BAR.finditer(piece)) if "%|" in piece.replace(" ", "") else []
     if bars:
         line.bar = bars[-1]["name"].strip(" :")
         line.text = _BAR.sub("", piece)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -19,15 +20,16 @@ from detperf_plugins.doctor.yaml.scalars import resolve
 
 __all__ = ["Entry", "Node", "YamlFault", "compose"]
 
-_MAX_NODES = 400_000  # aliases of aliases can grow without end; no real config comes near
+_MAX_DEPTH = 100
+_MAX_NODES = 100_000  # aliases of aliases can grow without end; no real config comes near
 
 
 class YamlFault(Exception):
-    """The text is not YAML: `problem` at 1-based `line` and `column`."""
+    """The text is not YAML: `problem` at 1-based `line` and `column`; `hopeless` if no single line is at fault."""
 
-    def __init__(self, problem: str, line: int, column: int) -> None:
+    def __init__(self, problem: str, line: int, column: int, hopeless: bool = False) -> None:
         super().__init__(problem)
-        self.problem, self.line, self.column = problem, line, column
+        self.problem, self.line, self.column, self.hopeless = problem, line, column, hopeless
 
 
 @dataclass
@@ -83,12 +85,15 @@ class Node:
             yield from item.walk((*path, str(index)))
 
 
+@lru_cache(maxsize=8)
 def compose(text: str, file: str) -> Node:
-    """The document in `text`; an empty one is an empty mapping.
+    """The document in `text`; an empty one is an empty mapping. Callers share it and must not change it.
 
     Raises:
         YamlFault: the text is not YAML, holds several documents, or is nested without end.
     """
+    if _bracket_depth(text) > _MAX_DEPTH:  # the parser needs seconds to give up on these
+        raise YamlFault("nested too deeply", 1, 1, hopeless=True)
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)
     try:
@@ -103,11 +108,19 @@ def compose(text: str, file: str) -> Node:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise YamlFault(str(problem), line, column) from error
     except RecursionError as error:
-        raise YamlFault("nested too deeply", 1, 1) from error
+        raise YamlFault("nested too deeply", 1, 1, hopeless=True) from error
     except YamlFault:
         raise
     except Exception as error:  # ruamel raises bare errors on some malformed directives and escapes
         raise YamlFault(f"cannot be read as YAML ({error})", 1, 1) from error
+
+
+def _bracket_depth(text: str) -> int:
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", text):
+        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 class _Builder:
@@ -124,7 +137,8 @@ class _Builder:
         mark = raw.start_mark
         self.made += 1
         if self.made > _MAX_NODES:
-            raise YamlFault("anchors refer to each other so often that the config grows without end", 1, 1)
+            problem = "anchors refer to each other so often that the config grows without end"
+            raise YamlFault(problem, 1, 1, hopeless=True)
         if id(raw) in self.open:
             raise YamlFault("an anchor contains itself", mark.line + 1, mark.column + 1)
         place = (self.file, mark.line + 1, mark.column + 1, mark.index, raw.end_mark.index)

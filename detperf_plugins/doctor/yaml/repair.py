@@ -65,7 +65,8 @@ _WIDE_SYNTAX = re.compile(
 )
 _CODE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^"'#]|(?<!\s)#)*""")
 _BARE_ITEM = re.compile(r"^(\s*)- ([A-Z][A-Za-z0-9_]*)\s*(#.*)?$")
-_MAX_DROPPED = 40
+_MAX_DROPPED = 20
+_LONG = 200_000  # characters; no config comes near, and each attempt reads them all
 
 
 def read_yaml(text: str, file: str) -> tuple[Node, list[Finding]]:
@@ -102,10 +103,9 @@ def mend(text: str, file: str) -> tuple[str, list[Finding]]:
         if fault is None:
             return text, findings
         findings.append(Finding(SYNTAX, file, _explain(fault, text), fault.line, fault.column))
-        shorter = _drop(text, fault)
-        if shorter == text:
-            break
-        text = shorter
+        if fault.hopeless or len(text) > _LONG:
+            return "\n" * text.count("\n"), findings
+        text = _drop(text, fault)
     return _readable_prefix(text, file), findings
 
 
