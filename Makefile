@@ -1,5 +1,6 @@
 # make demo   train Mask R-CNN stock and with the plugins, and compare      (the main job)
-# make test   the test suite on paddlepaddle 2.6.2 and again on 3.3.1
+# make test   the test suite on paddlepaddle 2.6.2, again on 3.3.1, and MindOCR's part on mindspore 2.8.0
+# make test-matrix   MindOCR's part on mindspore 2.7.2 and 2.10.0
 # make lint   ruff and mypy
 # Each target builds the environment it needs below .venv/, from package registries alone; uv is used if present.
 
@@ -10,17 +11,25 @@ UV := $(shell command -v uv 2>/dev/null)
 BUILT_FROM := pyproject.toml CMakeLists.txt detperf_plugins_startup.pth $(wildcard detperf_plugins/native/src/* detperf_plugins/native/include/detperf/*)
 PYTEST_FLAGS ?= -q
 
-.PHONY: demo test test-fast lint bench wheel clean .venv/paddle-2.6 .venv/paddle-3.3
+.PHONY: demo test test-fast test-matrix lint bench wheel clean \
+	.venv/paddle-2.6 .venv/paddle-3.3 .venv/mindspore-2.7 .venv/mindspore-2.8 .venv/mindspore-2.10
 
 demo: .venv/paddle-2.6
 	.venv/paddle-2.6/bin/detperf demo $(DEMO_FLAGS)
 
-# Both hosts are always tested; the first failure is reported after the second has run.
-test: .venv/paddle-2.6 .venv/paddle-3.3
+# Every host is always tested; a failure is reported after the last has run.
+test: .venv/paddle-2.6 .venv/paddle-3.3 .venv/mindspore-2.8
 	@status=0; \
 	echo "== paddlepaddle 2.6.2"; .venv/paddle-2.6/bin/python -m pytest $(PYTEST_FLAGS) || status=1; \
 	echo "== paddlepaddle 3.3.1"; \
 	.venv/paddle-3.3/bin/python -m pytest $(PYTEST_FLAGS) tests/native tests/paddledet tests/measure || status=1; \
+	echo "== mindspore 2.8.0"; .venv/mindspore-2.8/bin/python -m pytest $(PYTEST_FLAGS) tests/mindocr || status=1; \
+	exit $$status
+
+test-matrix: .venv/mindspore-2.7 .venv/mindspore-2.10
+	@status=0; \
+	echo "== mindspore 2.7.2"; .venv/mindspore-2.7/bin/python -m pytest $(PYTEST_FLAGS) tests/mindocr || status=1; \
+	echo "== mindspore 2.10.0"; .venv/mindspore-2.10/bin/python -m pytest $(PYTEST_FLAGS) tests/mindocr || status=1; \
 	exit $$status
 
 test-fast: .venv/paddle-2.6
@@ -36,9 +45,13 @@ wheel: .venv/paddle-2.6
 
 .venv/paddle-2.6: .venv/paddle-2.6/.ready
 .venv/paddle-3.3: .venv/paddle-3.3/.ready
+.venv/mindspore-2.7: .venv/mindspore-2.7/.ready
+.venv/mindspore-2.8: .venv/mindspore-2.8/.ready
+.venv/mindspore-2.10: .venv/mindspore-2.10/.ready
 
 .venv/paddle-2.6/.ready: EXTRA := paddle
 .venv/paddle-3.3/.ready: EXTRA := paddle3
+.venv/mindspore-%/.ready: EXTRA := mindspore
 .venv/%/.ready: constraints/%.txt $(BUILT_FROM)
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.9, 3.10 or 3.11 is needed (or set PYTHON=...)" >&2; exit 1; }
 ifdef UV

@@ -1,7 +1,9 @@
 """`python -m detperf_plugins [--replace] SCRIPT ARGS...`: run any host script with the plugins loaded.
 
 `python -m detperf_plugins [--replace] -m MODULE ARGS...` runs a module instead, for instance
-`-m paddle.distributed.launch --devices 0,1 tools/train.py -c ...`: the processes it starts have them too.
+`-m paddle.distributed.launch --devices 0,1 tools/train.py -c ...` or
+`-m mindspore.parallel.cluster.run --worker_num=2 ... tools/train.py -c ...`: the processes it starts have
+them too. `--phases-json PATH` writes where the time of a MindOCR training went to PATH.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import runpy
 import sys
 
-USAGE = "usage: python -m detperf_plugins [--replace] (SCRIPT | -m MODULE) [ARGS...]"
+USAGE = "usage: python -m detperf_plugins [--replace] [--phases-json PATH] (SCRIPT | -m MODULE) [ARGS...]"
 
 
 def main(arguments: list[str]) -> None:
@@ -20,8 +22,13 @@ def main(arguments: list[str]) -> None:
 
     zlib.decompress(zlib.compress(b"before paddle"))
     mode = "1"
-    if arguments[:1] == ["--replace"]:
-        mode, arguments = "replace", arguments[1:]
+    while arguments and arguments[0] in {"--replace", "--phases-json"}:
+        if arguments[0] == "--replace":
+            mode, arguments = "replace", arguments[1:]
+        elif len(arguments) > 1:
+            os.environ["DETPERF_PHASES_JSON"], arguments = os.path.abspath(arguments[1]), arguments[2:]
+        else:
+            raise SystemExit(USAGE)
     if not arguments or arguments[0] in {"-h", "--help"}:
         print(USAGE)
         raise SystemExit(0 if arguments else 2)

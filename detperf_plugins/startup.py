@@ -1,24 +1,24 @@
-"""Runs in a process whose environment has DETPERF_PLUGINS set: plugins come on once the host is imported.
+"""Runs in a process whose environment has DETPERF_PLUGINS set: plugins come on once a host is imported.
 
 The environment's `detperf_plugins_startup.pth` imports this at interpreter start, so that children of a
-launcher (paddle.distributed.launch, DataLoader workers) are reached as well. The host is not imported
+launcher (paddle.distributed.launch, msrun, DataLoader workers) are reached as well. No host is imported
 here: a script such as tools/train.py first puts its own checkout on sys.path.
 """
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import os
-import sys
-from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
+
+from detperf_plugins.imports import around_import
 
 __all__ = ["VARIABLE", "activate_on_import", "options"]
 
 VARIABLE = "DETPERF_PLUGINS"
+PHASES_JSON = "DETPERF_PHASES_JSON"
 # Imported by every PaddleDetection script after ppdet.modeling and ppdet.data are complete.
-TRIGGER = "ppdet.engine"
+PADDLEDET = "ppdet.engine"
 
 
 def options() -> dict[str, bool]:
@@ -26,48 +26,22 @@ def options() -> dict[str, bool]:
     return {"replace": os.environ.get(VARIABLE, "") == "replace"}
 
 
-class _Trigger(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `TRIGGER` through the other finders, and activates the plugins when it has been executed."""
+def _activate_paddledet(module: ModuleType) -> None:
+    from detperf_plugins.paddledet import activate
 
-    def __init__(self) -> None:
-        self._loader: importlib.abc.Loader | None = None
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != TRIGGER:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
-            return None
-        self._loader, spec.loader = spec.loader, self
-        return spec
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        assert self._loader is not None
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert self._loader is not None
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        from detperf_plugins.paddledet import activate
-
-        activate(**options())
+    activate(**options())
 
 
 def activate_on_import() -> None:
-    """Activate now if PaddleDetection is already imported, else right after it is."""
-    if TRIGGER in sys.modules:
-        from detperf_plugins.paddledet import activate
+    """Activate each host's plugins now if it is already imported, else when it is."""
+    from detperf_plugins.mindocr import activate
+    from detperf_plugins.mindocr.session import SESSION
+    from detperf_plugins.unread import warn_of_unread_keys
 
-        activate(**options())
-    elif not any(isinstance(finder, _Trigger) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Trigger())
+    around_import(PADDLEDET, after=_activate_paddledet)
+    SESSION.lint = warn_of_unread_keys
+    SESSION.phases_json = Path(os.environ[PHASES_JSON]) if os.environ.get(PHASES_JSON) else None
+    activate(**options())
 
 
 activate_on_import()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Optional
 
@@ -9,6 +10,8 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+from detperf_plugins.errors import DetperfError
+from detperf_plugins.mindocr.config import is_mindocr_file
 
 __all__ = ["train"]
 
@@ -32,12 +35,26 @@ def train(
     seed: Optional[int] = typer.Option(None, help="Fix initial weights, sampling and augmentation."),
     replace: bool = typer.Option(False, "--replace", help="Use the exact parts in place of stock ones."),
     stock: bool = typer.Option(False, "--stock", help="Train without the plugins, to compare."),
+    eval_only: bool = typer.Option(
+        False, "--eval-only", help="MindOCR: evaluate eval.ckpt_load_path, train nothing."
+    ),
+    phases_json: Optional[Path] = typer.Option(
+        None, "--phases-json", metavar="PATH", help="MindOCR: also write where the time went to PATH."
+    ),
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
-    """Train a PaddleDetection config as tools/train.py does, from the installed wheel alone."""
+    """Train a PaddleDetection or MindOCR config as its tools/train.py does, from the wheel alone."""
+    words = [*overrides, *context.args]
+    if is_mindocr_file(config):
+        if stock:
+            raise DetperfError("--stock is for PaddleDetection; a MindOCR config without overlays is stock")
+        words += ["system.val_while_train=True"] * evaluate + ["system.amp_level=O2"] * amp
+        words += [f"model.resume={resume}"] if resume is not None else []
+        words += [f"system.seed={seed}"] if seed is not None else []
+        _mindocr(config, words, eval_only, replace, phases_json, json_path)
+        return
     from detperf_plugins.paddledet import runner
 
-    words = [*overrides, *context.args]
     trainer, stats = runner.train(
         config,
         words,
@@ -61,3 +78,36 @@ def train(
     row.update({f"{kind}_ap": float(vector[0]) for kind, vector in stats.items()})
     console.print(f"Trained {row['epochs']} epochs; weights in {row['weights']}", soft_wrap=True)
     write_json(json_path, [row], {"overrides": words, "plugins": not stock, "replace": replace, "seed": seed})
+
+
+def _mindocr(
+    config: Path,
+    words: list[str],
+    eval_only: bool,
+    replace: bool,
+    phases_json: Optional[Path],
+    json_path: Optional[Path],
+) -> None:
+    """Train or evaluate a MindOCR config; keys that nothing reads are reported first."""
+    from detperf_plugins.mindocr import runner
+    from detperf_plugins.mindocr.session import SESSION
+    from detperf_plugins.unread import warn_of_unread_keys
+
+    os.environ.setdefault("GLOG_v", "3")  # MindSpore's warnings about its own graph rewriting
+    SESSION.lint = warn_of_unread_keys
+    SESSION.replace, SESSION.phases_json = replace, phases_json
+    conditions = {"overrides": words, "replace": replace}
+    if eval_only:
+        metrics = runner.evaluate(config, words)
+        console.print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+        write_json(json_path, [{"config": str(config), **metrics}], conditions)
+        return
+    result = runner.train(config, words)
+    losses = result.pop("losses")
+    row = {
+        "config": str(config),
+        **{key: value for key, value in result.items() if not isinstance(value, dict)},
+    }
+    for group in ("start_up", "during"):
+        row.update({f"{name.replace(' ', '_')}_s": value for name, value in result[group].items()})
+    write_json(json_path, [row], {**conditions, **result["facts"]}, losses=losses, notes=result["notes"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
+from detperf_plugins.overrides import parse_overrides
 from detperf_plugins.paddledet.registry import activate
 
 __all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
@@ -20,30 +21,6 @@ DEVICES = ("gpu", "npu", "xpu", "mlu")
 def is_paddledet_config(config: Any) -> bool:
     """Whether a merged config is one of PaddleDetection (MindOCR's have `model:` and `train:` instead)."""
     return isinstance(config, dict) and "architecture" in config
-
-
-def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`key.sub=value` words as a nested dict, values read as YAML: PaddleDetection's own `-o` rules,
-    except that several keys below one section add up instead of the last one winning.
-
-    Raises:
-        UnreadableInput: a word has no `=`.
-    """
-    import yaml
-
-    merged: dict[str, Any] = {}
-    for word in overrides:
-        key, equals, value = word.strip().partition("=")
-        if not equals or not key:
-            raise UnreadableInput(f"-o {word!r} is not of the form key=value")
-        *sections, last = key.split(".")
-        target = merged
-        for section in sections:
-            target = target.setdefault(section, {})
-            if not isinstance(target, dict):
-                raise UnreadableInput(f"-o {word!r}: {section} was given a value of its own before")
-        target[last] = yaml.load(value, Loader=yaml.Loader)
-    return merged
 
 
 def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, replace: bool = False) -> Any:
