@@ -53,7 +53,8 @@ def repair_file(path: Path, out: Path, images: Path | None = None) -> list[Chang
             else:
                 repaired, more = repair_labels(text.text, str(path), path, images)
             changes += more
-            partial.write_text(repaired, encoding="utf-8", newline="\n")
+            with partial.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+                file.write(repaired)
         else:
             raise UnreadableInput(f"{path} is {KINDS[kind]}: there is no repair for it")
         partial.replace(out)

@@ -27,6 +27,7 @@ _MODULES = (
     "configs.mindocr_keys",
     "configs.mindocr_pipeline",
     "configs.mindocr_speed",
+    "configs.mindocr_values",
     "configs.paddledet_faults",
     "configs.paddledet_data",
     "configs.paddledet_keys",

@@ -1,4 +1,4 @@
-"""Helpers of the doctor's tests: run a check on text, run a verb as the command does, small correct inputs."""
+"""Helpers of the doctor's tests: small correct inputs, checks of text, verbs run as the command runs them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ def test_legal_lines_are_left_alone(text, tmp_path):
 
 
 def test_the_split_and_the_second_picture_are_named(tmp_path):
-    text = f"{line(box()).replace(chr(9), '  ')}\n{line(box(), picture='a.jpg')}{line(box(), picture='sub/b.jpg')}\n"
+    spaced = line(box()).replace("\t", "  ")
+    text = f"{spaced}\n{line(box(), picture='a.jpg')}{line(box(), picture='sub/b.jpg')}\n"
     findings = found(tmp_path, "labels.txt", text)
     assert "after `p.jpg` (column 5)" in findings["label-no-tab"].message
     assert "sub/b.jpg" in findings["label-glued-records"].message

@@ -15,7 +15,7 @@ from .support import write
 
 CASES = Path(__file__).resolve().parent.parent.parent.parent / "shared" / "cases" / "cases.json"
 
-# Rules that must fire for a case; an empty set means a legal input, which must stay without error and warning.
+# Rules that must fire for a case; an empty set means a legal input, which must stay free of alarms.
 # A case that is absent gives no file a doctor could read (it describes code, not data).
 EXPECTED = {
     "a01-seg-empty-list": {"coco-empty-segmentation"},

@@ -12,6 +12,7 @@ from detperf_plugins.doctor.configs import (
     mindocr_keys,
     mindocr_pipeline,
     mindocr_speed,
+    mindocr_values,
     paddledet_data,
     paddledet_faults,
     paddledet_keys,
@@ -27,7 +28,7 @@ from detperf_plugins.doctor.yaml.bases import Chain, load_chain
 __all__ = ["check_config", "load_config", "run_checks"]
 
 _CHECKS = {
-    "mindocr": (mindocr_faults, mindocr_keys, mindocr_pipeline, mindocr_speed),
+    "mindocr": (mindocr_faults, mindocr_values, mindocr_keys, mindocr_pipeline, mindocr_speed),
     "paddledet": (paddledet_faults, paddledet_data, paddledet_keys, paddledet_speed),
     "paddleocr": (paddleocr,),
     "": (),

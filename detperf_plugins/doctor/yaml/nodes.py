@@ -25,7 +25,7 @@ _MAX_NODES = 100_000  # aliases of aliases can grow without end; no real config 
 
 
 class YamlFault(Exception):
-    """The text is not YAML: `problem` at 1-based `line` and `column`; `hopeless` if no single line is at fault."""
+    """No YAML: `problem` at 1-based `line` and `column`; `hopeless` if no single line is at fault."""
 
     def __init__(self, problem: str, line: int, column: int, hopeless: bool = False) -> None:
         super().__init__(problem)
