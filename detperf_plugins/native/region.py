@@ -11,79 +11,87 @@ import numpy as np
 
 from detperf_plugins.native import kernels
 
-__all__ = ["affine_maps", "normalize_planes", "resize_reads", "resize_region"]
+__all__ = ["mix_taps", "normalize_planes", "resize_taps", "warp_region"]
 
 
-def resize_region(
-    source: np.ndarray,
-    origin: tuple[int, int],
-    full_size: tuple[int, int],
-    steps: tuple[float, float],
-    window: tuple[int, int, int, int],
-) -> np.ndarray:
-    """Rows and columns `window` of `cv2.resize(full, None, fx=1 / steps[1], fy=1 / steps[0])`.
+def resize_taps(outputs: np.ndarray, step: float, size: int, column: bool) -> np.ndarray:
+    """Where rows or columns of a bilinear cv2.resize read.
 
     Args:
-        source: uint8 [h, w, 3], the part of the full picture that the window reads (see `resize_reads`),
-            its pixels packed; rows may lie apart.
-        origin: row and column of the full picture at which `source` begins.
-        full_size: height and width of the full picture.
-        steps: source pixels per output pixel, along y and x.
+        outputs: int64 [n], positions in the resized picture.
+        step: source samples per output sample.
+        size: source samples.
+        column: columns and rows are treated differently at the edge.
+
+    Returns:
+        int32 [n, 4]: two source positions, and their weights in 1/2048.
+    """
+    outputs = np.ascontiguousarray(outputs, dtype=np.int64)
+    if outputs.ndim != 1 or size < 1:
+        raise ValueError(f"outputs must be [n] of at least one sample, got {list(outputs.shape)} of {size}")
+    out: np.ndarray = np.empty((len(outputs), 4), dtype=np.int32)
+    kernels().resize_taps(outputs, step, size, column, out)
+    return out
+
+
+def mix_taps(source: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Pixels mixed bilinearly from `source`, rounded as cv2.resize rounds.
+
+    Args:
+        source: uint8 [h, w, 3], its pixels packed; rows may lie apart.
+        rows, columns: int32 [n, 4] as from `resize_taps`, counted in `source`, not falling; a column's second
+            position is the one after the first, or has no weight.
+
+    Returns:
+        uint8 [len(rows), len(columns), 3].
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or a tap lies outside the source.
+    """
+    if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3:
+        raise ValueError(f"source must be uint8 [h, w, 3], got {source.dtype} {list(source.shape)}")
+    rows, columns = (np.ascontiguousarray(taps, dtype=np.int32) for taps in (rows, columns))
+    for name, taps, size in (("rows", rows, source.shape[0]), ("columns", columns, source.shape[1])):
+        if taps.ndim != 2 or taps.shape[1] != 4:
+            raise ValueError(f"{name} must be [n, 4], got {list(taps.shape)}")
+        if len(taps) and (taps[:, :2].min() < 0 or taps[:, :2].max() >= size):
+            raise ValueError(f"{name} read outside the source's {size}")
+    if source.strides[1:] != (3, 1):
+        source = np.ascontiguousarray(source)
+    out: np.ndarray = np.empty((len(rows), len(columns), 3), dtype=np.uint8)
+    kernels().mix_taps(source, rows, columns, out)
+    return out
+
+
+def warp_region(
+    source: np.ndarray, inverse: np.ndarray, window: tuple[int, int, int, int], origin: tuple[int, int]
+) -> np.ndarray:
+    """`window` of what `cv2.warpAffine` makes of a picture (bilinear, black outside).
+
+    Args:
+        source: uint8 [h, w, 3], the part of the picture that the window reads; its pixels packed.
+        inverse: float64 [2, 3], from output to picture pixels.
         window: top, left, bottom, right in output pixels; bottom and right are not in it.
+        origin: row and column of the picture at which `source` begins.
 
     Returns:
         uint8 [bottom - top, right - left, 3].
 
     Raises:
-        ValueError: a shape does not fit, or the source misses a pixel that is needed.
-    """
-    top, left, bottom, right = window
-    if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3:
-        raise ValueError(f"source must be uint8 [h, w, 3], got {source.dtype} {list(source.shape)}")
-    if bottom <= top or right <= left:
-        return np.empty((max(bottom - top, 0), max(right - left, 0), 3), dtype=np.uint8)
-    for axis, first, last in ((0, top, bottom), (1, left, right)):
-        low, high = resize_reads(first, last, steps[axis], full_size[axis])
-        if low < origin[axis] or high > origin[axis] + source.shape[axis]:
-            raise ValueError(f"the source lacks part of {low}..{high} along axis {axis}")
-    if source.strides[1:] != (3, 1):
-        source = np.ascontiguousarray(source)
-    out: np.ndarray = np.empty((bottom - top, right - left, 3), dtype=np.uint8)
-    kernels().resize_region(source, *origin, *full_size, *steps, top, left, out)
-    return out
-
-
-def resize_reads(first: int, last: int, step: float, size: int) -> tuple[int, int]:
-    """The source samples, as a half-open range, that outputs `first` to `last` (excluded) of a resize read."""
-    low = int(np.floor((first + 0.5) * step - 0.5)) - 1
-    high = int(np.floor((last - 0.5) * step - 0.5)) + 3
-    return min(max(low, 0), size - 1), max(min(high, size), 1)
-
-
-def affine_maps(
-    inverse: np.ndarray, window: tuple[int, int, int, int], origin: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The two maps with which `cv2.remap` makes `window` of what `cv2.warpAffine` makes (bilinear, uint8).
-
-    Args:
-        inverse: float64 [2, 3], from output to source pixels.
-        window: top, left, bottom, right in output pixels; bottom and right are not in it.
-        origin: row and column of the source picture at which the picture handed to remap begins.
-
-    Returns:
-        int16 [h, w, 2] (x and y) and uint16 [h, w] (index into OpenCV's table of fractions).
-
-    Raises:
-        ValueError: the matrix is not [2, 3].
+        ValueError: a shape or dtype does not fit.
     """
     inverse = np.ascontiguousarray(inverse, dtype=np.float64)
-    if inverse.shape != (2, 3):
-        raise ValueError(f"the matrix must be [2, 3], got {list(inverse.shape)}")
+    if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or inverse.shape != (2, 3):
+        raise ValueError(
+            f"source must be uint8 [h, w, 3] and the matrix [2, 3], got {source.dtype} {list(source.shape)} "
+            f"and {list(inverse.shape)}"
+        )
+    if source.strides[1:] != (3, 1):
+        source = np.ascontiguousarray(source)
     top, left, bottom, right = window
-    places: np.ndarray = np.empty((max(bottom - top, 0), max(right - left, 0), 2), dtype=np.int16)
-    fractions: np.ndarray = np.empty(places.shape[:2], dtype=np.uint16)
-    kernels().affine_maps(inverse, top, left, *origin, places, fractions)
-    return places, fractions
+    out: np.ndarray = np.empty((max(bottom - top, 0), max(right - left, 0), 3), dtype=np.uint8)
+    kernels().warp_region(source, inverse, top, left, *origin, out)
+    return out
 
 
 def normalize_planes(image: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -4,40 +4,69 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "detperf/simd.h"
 
+#if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
+#define DETPERF_SSSE3 1
+#endif
+
 namespace detperf {
 
-// Where an output row or column of a bilinear resize reads: sample `at` with weight `first`, the next one with
-// `second`; the weights are in 1/2048.
+// Where an output row or column of a bilinear resize reads: samples `at` and `next` with the weights `first` and
+// `second`, in 1/2048.
 struct Tap {
-  int32_t at;
-  int16_t first, second;
+  int32_t at, next, first, second;
 };
 
-// Output position `to` of `from_size` samples scaled by 1 / `step`. Columns are held inside the picture here,
-// rows where they are read (as OpenCV does: it changes the weights at the edge).
-inline Tap resize_tap(int64_t to, double step, int64_t from_size, bool column) {
+// Output position `to` of a picture of `size` samples resized by 1 / `step`. At the edge OpenCV changes the
+// weights of columns, but for rows repeats the sample.
+inline Tap resize_tap(int64_t to, double step, int32_t size, bool column) {
   float place = static_cast<float>((static_cast<double>(to) + 0.5) * step - 0.5);
   int32_t at = static_cast<int32_t>(std::floor(place));
   place -= static_cast<float>(at);
   if (column && at < 0) at = 0, place = 0;
-  if (column && at >= from_size - 1) at = static_cast<int32_t>(from_size - 1), place = 0;
-  return {at, static_cast<int16_t>(std::nearbyint((1.0f - place) * 2048.0f)),
-          static_cast<int16_t>(std::nearbyint(place * 2048.0f))};
+  if (column && at >= size - 1) at = size - 1, place = 0;
+  return {std::clamp(at, 0, size - 1), std::clamp(at + 1, 0, size - 1),
+          static_cast<int32_t>(std::nearbyint((1.0f - place) * 2048.0f)),
+          static_cast<int32_t>(std::nearbyint(place * 2048.0f))};
 }
 
-// A source row mixed at the columns of `taps`; `row` begins at source column `left` and holds `width` pixels.
-inline void mix_columns(const uint8_t* row, int64_t left, int64_t width, const Tap* taps, int64_t count, int32_t* out) {
-  for (int64_t x = 0; x < count; ++x) {
-    const int64_t at = taps[x].at - left, next = std::min(at + 1, width - 1);
-    const uint8_t *a = row + 3 * at, *b = row + 3 * next;
-    const int32_t first = taps[x].first, second = taps[x].second;
-    out[3 * x] = a[0] * first + b[0] * second;
-    out[3 * x + 1] = a[1] * first + b[1] * second;
-    out[3 * x + 2] = a[2] * first + b[2] * second;
+// A row of RGB pixels mixed at the columns [begin, count) of `taps`; each `next` is at + 1, or has no weight.
+inline void mix_columns(const uint8_t* row, const Tap* taps, int64_t begin, int64_t count, int32_t* out) {
+  for (int64_t x = begin; x < count; ++x) {
+    const uint8_t *a = row + 3 * static_cast<int64_t>(taps[x].at), *b = row + 3 * static_cast<int64_t>(taps[x].next);
+    for (int c = 0; c < 3; ++c) out[3 * x + c] = a[c] * taps[x].first + b[c] * taps[x].second;
   }
+}
+
+#ifdef DETPERF_SSSE3
+// The same, from column 0 to where a read of 8 bytes would leave the row of `width` pixels (taps must not fall)
+// or a write of 4 values would leave `out`; returns that column.
+__attribute__((target("ssse3"))) inline int64_t mix_columns_ssse3(const uint8_t* row, int64_t width, const Tap* taps,
+                                                                  int64_t count, int32_t* out) {
+  const __m128i pairs = _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
+  int64_t x = 0;
+  for (; x + 1 < count && 3 * static_cast<int64_t>(taps[x].at) + 8 <= 3 * width; ++x) {
+    const __m128i pixels = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + 3 * static_cast<int64_t>(taps[x].at)));
+    const __m128i weights = _mm_set1_epi32(taps[x].first | taps[x].second << 16);
+    const __m128i mixed = _mm_madd_epi16(_mm_shuffle_epi8(pixels, pairs), weights);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 3 * x), mixed);
+  }
+  return x;
+}
+#endif
+
+inline void mix_row(const uint8_t* row, int64_t width, const Tap* taps, int64_t count, int32_t* out) {
+  int64_t done = 0;
+#ifdef DETPERF_SSSE3
+  static const bool ssse3 = __builtin_cpu_supports("ssse3");
+  if (ssse3) done = mix_columns_ssse3(row, width, taps, count, out);
+#endif
+  (void)width;
+  mix_columns(row, taps, done, count, out);
 }
 
 DETPERF_CLONES inline void mix_rows(const int32_t* upper, const int32_t* lower, int32_t first, int32_t second,
@@ -47,5 +76,66 @@ DETPERF_CLONES inline void mix_rows(const int32_t* upper, const int32_t* lower, 
     out[i] = static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
   }
 }
+
+// A picture of RGB pixels sampled between its pixels; black around it.
+struct Source {
+  const uint8_t* pixels;
+  int64_t height, width, stride;
+
+  int32_t at(int64_t y, int64_t x, int channel) const {
+    return y < 0 || y >= height || x < 0 || x >= width ? 0 : pixels[y * stride + 3 * x + channel];
+  }
+};
+
+// The pixel at (x, y) in 1/32 pixel, as cv2.remap rounds it.
+inline void sample_between(const Source& source, int32_t x, int32_t y, uint8_t* out) {
+  const int32_t fx = x & 31, fy = y & 31;
+  const int64_t left = x >> 5, top = y >> 5;
+  for (int c = 0; c < 3; ++c) {
+    const int32_t upper = (32 - fx) * source.at(top, left, c) + fx * source.at(top, left + 1, c);
+    const int32_t lower = (32 - fx) * source.at(top + 1, left, c) + fx * source.at(top + 1, left + 1, c);
+    out[c] = static_cast<uint8_t>(((32 - fy) * upper + fy * lower + 512) >> 10);
+  }
+}
+
+// One row of an affine warp: pixel i is sampled at (x0 + along_x[i], y0 + along_y[i]), fixed point with 10 bits.
+inline void warp_row(const Source& source, const int32_t* along_x, const int32_t* along_y, int32_t x0, int32_t y0,
+                     int64_t begin, int64_t count, uint8_t* out) {
+  for (int64_t i = begin; i < count; ++i)
+    sample_between(source, (x0 + along_x[i]) >> 5, (y0 + along_y[i]) >> 5, out + 3 * i);
+}
+
+#ifdef DETPERF_SSSE3
+// The same; reads 8 bytes at once where the source has them and writes 4, so the last pixel is left to warp_row.
+__attribute__((target("ssse3"))) inline int64_t warp_row_ssse3(const Source& source, const int32_t* along_x,
+                                                               const int32_t* along_y, int32_t x0, int32_t y0,
+                                                               int64_t count, uint8_t* out) {
+  const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m128i half = _mm_set1_epi32(512), zero = _mm_setzero_si128();
+  const uint32_t inside_x = static_cast<uint32_t>(std::max<int64_t>(source.width - 2, 0));
+  const uint32_t inside_y = static_cast<uint32_t>(std::max<int64_t>(source.height - 1, 0));
+  int64_t i = 0;
+  for (; i + 1 < count; ++i) {
+    const int32_t x = (x0 + along_x[i]) >> 5, y = (y0 + along_y[i]) >> 5;
+    const int32_t left = x >> 5, top = y >> 5;
+    if (static_cast<uint32_t>(left) >= inside_x || static_cast<uint32_t>(top) >= inside_y) {
+      sample_between(source, x, y, out + 3 * i);
+      continue;
+    }
+    const int32_t fx = x & 31, fy = y & 31;
+    const uint8_t* at = source.pixels + top * source.stride + 3 * static_cast<int64_t>(left);
+    const __m128i across = _mm_set1_epi16(static_cast<int16_t>((32 - fx) | fx << 8));
+    const __m128i upper = _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)), pairs);
+    const __m128i lower =
+        _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + source.stride)), pairs);
+    const __m128i both = _mm_unpacklo_epi16(_mm_maddubs_epi16(upper, across), _mm_maddubs_epi16(lower, across));
+    const __m128i mixed = _mm_madd_epi16(both, _mm_set1_epi32((32 - fy) | fy << 16));
+    const __m128i rounded = _mm_srli_epi32(_mm_add_epi32(mixed, half), 10);
+    const int32_t packed = _mm_cvtsi128_si32(_mm_packus_epi16(_mm_packs_epi32(rounded, zero), zero));
+    std::memcpy(out + 3 * i, &packed, 4);
+  }
+  return i;
+}
+#endif
 
 }  // namespace detperf
