@@ -30,7 +30,8 @@ Size = tuple[int, int]
 def scaling(factor_x: float, factor_y: float) -> np.ndarray:
     """float64 [3, 3] of cv2.resize: pixel centres keep their places."""
     return np.array(
-        [[factor_x, 0, 0.5 * factor_x - 0.5], [0, factor_y, 0.5 * factor_y - 0.5], [0, 0, 1]], dtype=np.float64
+        [[factor_x, 0, 0.5 * factor_x - 0.5], [0, factor_y, 0.5 * factor_y - 0.5], [0, 0, 1]],
+        dtype=np.float64,
     )
 
 
@@ -159,8 +160,12 @@ class _Scaled(Drawn):
     def reads(self, window: Window) -> Window:
         if self.size_in == self.size_out:  # cv2 copies
             return window
-        top, bottom = (int(self._taps(np.array([y]), 0)[0, i]) for y, i in ((window[0], 0), (window[2] - 1, 1)))
-        left, right = (int(self._taps(np.array([x]), 1)[0, i]) for x, i in ((window[1], 0), (window[3] - 1, 1)))
+        top, bottom = (
+            int(self._taps(np.array([y]), 0)[0, i]) for y, i in ((window[0], 0), (window[2] - 1, 1))
+        )
+        left, right = (
+            int(self._taps(np.array([x]), 1)[0, i]) for x, i in ((window[1], 0), (window[3] - 1, 1))
+        )
         return top, left, bottom + 1, right + 1
 
     def part(self, picture: np.ndarray, at: Window, window: Window) -> np.ndarray:

@@ -84,6 +84,14 @@ def _checked(xy: np.ndarray, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     parts = np.ascontiguousarray(parts, dtype=np.int64)
     if xy.ndim != 2 or xy.shape[1] != 2:
         raise ValueError(f"xy must be [V, 2], got {list(xy.shape)}")
-    if parts.ndim != 1 or len(parts) < 1 or parts[0] != 0 or parts[-1] != len(xy) or (np.diff(parts) < 0).any():
-        raise ValueError(f"parts must rise from 0 to {len(xy)}, got {parts[:1].tolist()}..{parts[-1:].tolist()}")
+    if (
+        parts.ndim != 1
+        or len(parts) < 1
+        or parts[0] != 0
+        or parts[-1] != len(xy)
+        or (np.diff(parts) < 0).any()
+    ):
+        raise ValueError(
+            f"parts must rise from 0 to {len(xy)}, got {parts[:1].tolist()}..{parts[-1:].tolist()}"
+        )
     return xy, parts

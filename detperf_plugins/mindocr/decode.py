@@ -1,0 +1,85 @@
+"""`PerfDecodeImage`: DecodeImage to the same pixels, from a cache of decoded pictures where one is given.
+
+The decoder's floor: JPEG entropy decoding and the inverse transform take most of it, and OpenCV's build
+already uses their SIMD versions. What can go without changing a pixel is the second pass that swaps BGR to RGB
+(libjpeg writes either order), and, in later epochs, decoding itself. Reduced decoding changes pixels and is
+opt-in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from detperf_plugins.errors import UnreadableInput
+from detperf_plugins.mindocr.cache import DecodedCache
+
+__all__ = ["PerfDecodeImage"]
+
+
+class PerfDecodeImage:
+    """DecodeImage to uint8 HWC.
+
+    Args:
+        img_mode: BGR or RGB.
+        ignore_orientation: leave EXIF-rotated pictures as stored.
+        cache: a folder for decoded pictures on a disk, "memory", or None.
+        cache_gb: the most it may hold, in 2**30 bytes.
+        read_only: hand out cached pictures without copying them; for pipelines whose next step writes to none.
+
+    Called with img_path (or img_lmdb, bytes, which are never cached); adds image uint8 [H, W, 3] and
+    raw_img_shape.
+
+    Raises:
+        UnreadableInput: the file is missing, or no picture.
+    """
+
+    releases_gil = True
+
+    def __init__(
+        self,
+        img_mode: str = "BGR",
+        ignore_orientation: bool = False,
+        cache: str | None = None,
+        cache_gb: float = 4.0,
+        read_only: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self._rgb = img_mode == "RGB"
+        self._flag = cv2.IMREAD_COLOR | (cv2.IMREAD_IGNORE_ORIENTATION if ignore_orientation else 0)
+        direct = getattr(cv2, "IMREAD_COLOR_RGB", None) if self._rgb and not ignore_orientation else None
+        self._swap = self._rgb and direct is None
+        if direct is not None:
+            self._flag = direct
+        self._read_only = read_only
+        variant = f"{'rgb' if self._rgb else 'bgr'}{int(ignore_orientation)}"
+        self._cache = DecodedCache.open(cache, int(cache_gb * 2**30), variant) if cache else None
+
+    def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        path = data.get("img_path")
+        image = self._cache.get(path) if self._cache is not None and path is not None else None
+        if image is None:
+            image = self._decode(data)
+            if self._cache is not None and path is not None:
+                self._cache.put(path, image)
+        elif not self._read_only:
+            image = image.copy()
+        data["image"] = image
+        data["raw_img_shape"] = image.shape[:2]
+        return data
+
+    def _decode(self, data: dict[str, Any]) -> np.ndarray:
+        path = data.get("img_path", "img_lmdb")
+        try:
+            content = Path(path).read_bytes() if "img_path" in data else data["img_lmdb"]
+        except OSError as error:
+            raise UnreadableInput(
+                f"{path}: {error.strerror or error}; correct its path in the label file"
+            ) from error
+        image = cv2.imdecode(np.frombuffer(content, dtype=np.uint8), self._flag) if len(content) else None
+        if image is None:
+            raise UnreadableInput(f"{path} is no picture that OpenCV can decode; replace the file")
+        return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._swap else image
