@@ -171,3 +171,13 @@ def test_never_in_place(tmp_path, capsys):
         repair_file(write(tmp_path, "run.sh", "python tools/train.py -c a.yml\n"), tmp_path / "x")
     assert run("lint", str(path), "--fix", str(path)) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.yml", "link.yml", "run.sh"]
+
+
+def test_renumbered_ids_collide_with_no_later_one(tmp_path):
+    data = coco()
+    for row, own in zip(data["annotations"], (7, 7, "7", 8)):
+        row["id"] = own
+    out, changes = fixed(tmp_path, "set.json", data)
+    assert [row["id"] for row in json.loads(out.read_text())["annotations"]] == [7, 9, 10, 8] and len(
+        changes
+    ) == 3

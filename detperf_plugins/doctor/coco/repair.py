@@ -50,14 +50,16 @@ class _Repair:
             size = (float(width), float(height)) if finite(width) and finite(height) else (0.0, 0.0)  # type: ignore[arg-type]
             self.sizes[_number_id(row.get("id"))] = size
         self.used: set[Hashable] = set()
-        self.next_id = 1
-        self.detection = self._is_detection(data)
-
-    @staticmethod
-    def _is_detection(data: CocoData) -> bool:
-        """Whether hardly any annotation has a mask: then boxes alone are the content, and none is deleted."""
-        masks = sum(_has_mask(decode_record(raw)) for raw in data.annotations)
-        return masks < 0.1 * len(data.annotations)
+        self.largest_id = 0
+        masks = 0
+        for raw in data.annotations:
+            row = decode_record(raw)
+            masks += _has_mask(row)
+            own = _number_id(row.get("id")) if isinstance(row, dict) else None
+            if isinstance(own, int):
+                self.largest_id = max(self.largest_id, own)
+        # Where hardly any annotation has a mask, boxes alone are the content, and none is deleted.
+        self.detection = masks < 0.1 * len(data.annotations)
 
     def _note(self, what: str, row: dict[str, Any] | None = None) -> None:
         where = f"annotation {row.get('id')!r}, image {row.get('image_id')!r}: " if row is not None else ""
@@ -152,11 +154,9 @@ class _Repair:
     def _renumber(self, made: dict[str, Any], row: dict[str, Any]) -> None:
         own = made["id"] if isinstance(made["id"], Hashable) else None
         if own is None or own in self.used:
-            while self.next_id in self.used:
-                self.next_id += 1
-            numbers = [value for value in self.used if isinstance(value, int)]
-            made["id"] = self.next_id = max(numbers, default=0) + 1
-            self._note(f"id {row.get('id')!r} is used before, now {made['id']}", row)
+            self.largest_id += 1
+            made["id"] = self.largest_id
+            self._note(f"id {row.get('id')!r} is missing or used before, now {made['id']}", row)
         self.used.add(made["id"])
 
 

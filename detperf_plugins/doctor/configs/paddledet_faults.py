@@ -212,7 +212,7 @@ def _schedule(config: Config) -> None:
                 continue
             late = [m for m in milestones if epochs and m > epochs]
             if late and epochs and listed is not None:
-                if max(late) >= 10 * epochs:
+                if max(late) >= 10 * epochs and len(milestones) > 1:  # one far milestone means "never"
                     message = f"milestones {late} are far past epoch {epochs:g}: they look like iterations"
                     config.report(MILESTONES, listed, message)
                 else:

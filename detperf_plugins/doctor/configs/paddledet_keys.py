@@ -92,8 +92,6 @@ _SLOTS = frozenset(
         "bbox_assigner",
         "bbox_post_process",
         "mask_post_process",
-        "yolo_head",
-        "post_process",
     ]
 )
 
