@@ -31,6 +31,8 @@ def target_rows(
     boxes: int = 20,
     vertices: int = 40,
     pairs: int = LEAST_PAIRS,
+    height: int = 800,
+    width: int = 1333,
 ) -> Iterable[dict[str, Any]]:
     """One row a part, model and batch size, and `all` for all parts one after the other.
 
@@ -45,7 +47,7 @@ def target_rows(
     parts = list(parts)
     for model in models:
         for batch_size in batch_sizes:
-            batch = make_batch(model, batch_size, boxes, vertices)
+            batch = make_batch(model, batch_size, boxes, vertices, height, width)
             cases = {part: CASES[part](batch) for part in parts}
             if len(cases) > 1:
                 cases["all"] = together(list(cases.values()))

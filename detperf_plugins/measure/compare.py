@@ -41,7 +41,7 @@ def compare(
 ) -> Comparison:
     """Time `base` and `other` in turns, each pair in the other order than the last.
 
-    Each is called once before, unmeasured. The garbage collector is held off while the clock runs.
+    Each is called once before, unmeasured. The garbage collector is held off meanwhile.
 
     Args:
         base, other: called without arguments; they must have finished their work when they return.
@@ -57,10 +57,19 @@ def compare(
     other()
     base_times: list[float] = []
     other_times: list[float] = []
-    for pair in range(pairs):
-        turns = [(base, base_times), (other, other_times)]
-        for run, times in turns if pair % 2 == 0 else reversed(turns):
-            times.append(_time(run, clock))
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        for pair in range(pairs):
+            turns = [(base, base_times), (other, other_times)]
+            for run, times in turns if pair % 2 == 0 else reversed(turns):
+                begin = clock()
+                run()
+                times.append(clock() - begin)
+    finally:
+        if collecting:
+            gc.enable()
     ratios = [a / b for a, b in zip(base_times, other_times)]
     low, _, high = statistics.quantiles(ratios, n=4)
     return Comparison(
@@ -71,16 +80,3 @@ def compare(
         high,
         pairs,
     )
-
-
-def _time(run: Callable[[], Any], clock: Callable[[], float]) -> float:
-    collecting = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        begin = clock()
-        run()
-        return clock() - begin
-    finally:
-        if collecting:
-            gc.enable()

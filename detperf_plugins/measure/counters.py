@@ -1,20 +1,21 @@
 """What a piece of Paddle code dispatches and what it reads back to the host: figures that no clock blurs.
 
-Operators are counted by Paddle itself, inside every generated API (FLAGS_low_precision_op_list); its
-profiler's Operator events give the same numbers. Host reads are counted at the Python methods through
-which a value leaves a tensor. Both work on a CPU, where a read costs nothing, as a stand-in for a GPU,
-where each one waits for the device.
+Forward operators are counted by Paddle itself, inside every generated API (FLAGS_low_precision_op_list,
+which passes over gradients); gradient operators by its profiler. Host reads are counted at the Python
+methods through which a value leaves a tensor. All work on a CPU, where a read costs nothing, as a
+stand-in for a GPU, where each one waits for the device.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-__all__ = ["Counts", "count", "host_reads", "operators"]
+__all__ = ["Counts", "count", "gradients", "host_reads", "operators"]
 
 # Methods of paddle.Tensor that hand a value to Python.
 READING = (
@@ -33,15 +34,16 @@ READING = (
 
 @dataclass(frozen=True)
 class Counts:
-    """Operators and host reads of one run, by name."""
+    """Forward operators, gradient operators and host reads of one run, by name."""
 
     operators: dict[str, int] = field(default_factory=dict)
+    gradients: dict[str, int] = field(default_factory=dict)
     reads: dict[str, int] = field(default_factory=dict)
 
     @property
     def ops(self) -> int:
-        """Operators dispatched, forward and backward."""
-        return sum(self.operators.values())
+        """Operators dispatched; those of the backward pass too where they were counted."""
+        return sum(self.operators.values()) + sum(self.gradients.values())
 
     @property
     def host_reads(self) -> int:
@@ -94,7 +96,7 @@ def host_reads() -> Iterator[Counter[str]]:
 
 @contextlib.contextmanager
 def operators() -> Iterator[Counter[str]]:
-    """Count operators dispatched while the block runs, by name; the counter is filled when it ends."""
+    """Count forward operators dispatched while the block runs, by name; filled when it ends."""
     import paddle
 
     core = paddle.base.core
@@ -110,8 +112,38 @@ def operators() -> Iterator[Counter[str]]:
             found[name] = sum(int(number) for number in str(calls).split(","))
 
 
-def count(run: Callable[[], Any]) -> Counts:
-    """Operators and host reads of one call of `run`; call it once before, so that caches are warm."""
-    with host_reads() as reads, operators() as ops:
+@contextlib.contextmanager
+def gradients() -> Iterator[Counter[str]]:
+    """Count gradient operators run while the block runs, by the name of their node; filled when it ends."""
+    from paddle import profiler
+
+    found: Counter[str] = Counter()
+    watch = profiler.Profiler(targets=[profiler.ProfilerTarget.CPU])
+    watch.start()
+    try:
+        yield found
+    finally:
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints a summary of its own
+            watch.stop()
+        nodes = list(watch.profiler_result.get_data().values())
+        while nodes:
+            node = nodes.pop()
+            nodes += node.children_node
+            # Paddle 3 calls them Global_ExpGradNode, 2.6 ExpGradNode.
+            if str(node.type).endswith("Operator") and node.name.endswith("GradNode"):
+                found[node.name.replace("Global_", "")] += 1
+
+
+def count(run: Callable[[], Any], backward: bool = False) -> Counts:
+    """Operators and host reads of one call of `run`; call it once before, so that caches are warm.
+
+    Args:
+        run: called once.
+        backward: count gradient operators as well, for a run that has a backward pass.
+    """
+    with contextlib.ExitStack() as stack:
+        reads = stack.enter_context(host_reads())
+        ops = stack.enter_context(operators())
+        grads: Counter[str] = stack.enter_context(gradients()) if backward else Counter()
         run()
-    return Counts({name: number for name, number in ops.items() if number}, dict(reads))
+    return Counts({name: number for name, number in ops.items() if number}, dict(grads), dict(reads))

@@ -84,7 +84,7 @@ def train(model):
         unreached = [name for name, p in model.named_parameters() if not p.stop_gradient and p.grad is None]
         optimizer.step()
         optimizer.clear_grad()
-    counts = count(lambda: step(batches[0]))
+    counts = count(lambda: step(batches[0]), backward=True)
     return {"losses": losses, "unreached": unreached, "ops": counts.ops, "reads": counts.host_reads,
             "classes": [type(part).__name__ for part in (model.rpn_head, model.bbox_head)]}
 
