@@ -55,6 +55,15 @@ ENTRIES = (
         "PaddlePaddle/Paddle/pull/41500",
     ),
     _entry(
+        "zero-axis-concat", "PaddleDetection 2.6 on Paddle 2.6 or later",
+        r"The axis is expected to be in range of \[0, 0\)",
+        "From Paddle 2.6 on, `paddle.shape(x)[0]` is a tensor without an axis; PaddleDetection 2.6 (the "
+        "paddledet 2.6.0 wheel) concatenates such tensors in its R-CNN targets and post-processing.",
+        "Train through this package (an overlay, `python -m detperf_plugins` or `detperf train`), which "
+        "mends the four modules concerned, or use PaddleDetection's develop branch, which writes `[0:1]`.",
+        "PaddlePaddle/PaddleDetection/blob/develop/ppdet/modeling/proposal_generator/target.py",
+    ),
+    _entry(
         "sklearn-missing", "scikit-learn is not installed",
         r"No module named ['\"]?sklearn\b|The 'sklearn' PyPI package is deprecated",
         "PaddleDetection's requirements ask for `sklearn==0.0`, an empty placeholder that brings nothing.",

@@ -53,7 +53,7 @@ MINDOCR_KEYS: dict[str, frozenset[str]] = {
         "dataset loader",
         "dataset": "type dataset_root data_dir label_file sample_ratio shuffle transform_pipeline "
         "output_columns "
-        "net_input_column_index label_column_index meta_data_column_index use_minddata",
+        "net_input_column_index label_column_index meta_data_column_index use_minddata perf",
         "loader": "shuffle batch_size drop_remainder num_workers prefetch_size max_rowsize",
     }.items()
 }

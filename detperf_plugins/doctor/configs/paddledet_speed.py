@@ -16,7 +16,7 @@ AMP_OFF = rule(
     why="On a V100 with two images a batch AMP raised Mask R-CNN R50 from 1.26 to 3.35 images/s, and to "
     "4.10 with "
     "NHWC. On CPU AMP changes nothing.",
-    fix="On a GPU add --amp (or amp: true); this project's mask_rcnn_r50_nhwc_amp.yml adds NHWC as well.",
+    fix="On a GPU add --amp (or amp: true).",
     source="PaddlePaddle/Paddle/issues/55907",
     room="paddledet",
 )
