@@ -160,3 +160,41 @@ def test_a_batch_without_boxes_trains_every_parameter(tmp_path, changes):
         assert all(value == value for value in losses.values())
         assert losses["loss_mask"] == 0
         assert losses["loss_rpn_cls"] > 0
+
+
+NAMED = """
+MaskRCNN: {rpn_head: PerfRPNHead, bbox_head: PerfBBoxHead, mask_head: PerfMaskHead}
+BBoxHead: {bbox_assigner: PerfBBoxAssigner}
+PerfRPNHead: {test_proposal: {pre_nms_top_n: 77, post_nms_top_n: 33}}
+"""
+NAMED_SCRIPT = """
+import json, sys
+from detperf_plugins.paddledet import activate
+activate()
+from ppdet.core.workspace import create, load_config
+model = create(load_config(sys.argv[1]).architecture)
+from ppdet.data.transform import AssignRPNTargets
+rpn, bbox, mask = model.rpn_head, model.bbox_head, model.mask_head
+print("RESULT", json.dumps({
+    "classes": [type(part).__name__ for part in (rpn, bbox, mask, bbox.bbox_assigner, rpn.rpn_target_assign)],
+    "anchor_sizes": rpn.settings.anchor_sizes, "test_proposals": rpn.test_proposal.post_nms_top_n,
+    "rpn": rpn.rpn_target_assign.batch_size_per_im, "rois": bbox.bbox_assigner.batch_size_per_im,
+    "mask": mask.mask_assigner.mask_resolution, "fc": bbox.head.fc6.weight.shape[1],
+    "loader": AssignRPNTargets().settings == rpn.settings}))
+"""
+
+
+def test_parts_named_in_a_config_inherit_the_stock_sections(tmp_path):
+    path = tmp_path / "config.yml"
+    path.write_text(f"_BASE_: ['{TINY}']\n{NAMED}", encoding="utf-8")
+    out = python(NAMED_SCRIPT, str(path))
+    assert json.loads(out.split("RESULT ")[1].splitlines()[0]) == {
+        "classes": ["PerfRPNHead", "PerfBBoxHead", "PerfMaskHead", "PerfBBoxAssigner", "PerfRPNTargetAssign"],
+        "anchor_sizes": [[16], [32], [64], [96], [128]],
+        "test_proposals": 33,
+        "rpn": 64,
+        "rois": 48,
+        "mask": 28,
+        "fc": 96,
+        "loader": True,
+    }
