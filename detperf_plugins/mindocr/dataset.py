@@ -22,6 +22,7 @@ from mindocr.data.transforms.transforms_factory import create_transforms, run_tr
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.mindocr.labels import read_labels
+from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 from detperf_plugins.mindocr.seeding import Seeds
 
@@ -154,6 +155,7 @@ class PerfDetDataset(DetDataset):
         return run_transforms(data, transforms=self.transforms)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
+        keep_freed_memory()
         count = len(self.data_list)
         for place in range(int(index), int(index) + count):
             try:

@@ -14,10 +14,37 @@ from typing import Any
 import cv2
 import numpy as np
 
+from detperf_plugins.doctor.labels.pictures import read_header
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.cache import DecodedCache
 
-__all__ = ["PerfDecodeImage"]
+__all__ = ["DeferredJpeg", "PerfDecodeImage"]
+
+_REDUCED = ((8, cv2.IMREAD_REDUCED_COLOR_8), (4, cv2.IMREAD_REDUCED_COLOR_4), (2, cv2.IMREAD_REDUCED_COLOR_2))
+
+
+class DeferredJpeg:
+    """A JPEG whose size is known and whose pixels are not: decoded once it is known how small it may be.
+
+    Attributes:
+        shape: (height, width, 3) of the whole picture.
+    """
+
+    def __init__(self, content: np.ndarray, height: int, width: int, path: str, whole: Any, rgb: bool) -> None:
+        self.shape = (height, width, 3)
+        self._content, self._path, self._whole, self._rgb = content, path, whole, rgb
+
+    def decode(self, scale: float) -> tuple[np.ndarray, int]:
+        """The picture for a drawing that scales it by `scale`, and by how much it was reduced (1, 2, 4 or 8).
+
+        It is never reduced below the size that is drawn.
+        """
+        for factor, flag in _REDUCED:
+            if scale * factor <= 1:
+                image = cv2.imdecode(self._content, flag | cv2.IMREAD_IGNORE_ORIENTATION)
+                if image is not None:
+                    return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._rgb else image, factor
+        return self._whole(self._content, self._path), 1
 
 
 class PerfDecodeImage:
@@ -29,6 +56,7 @@ class PerfDecodeImage:
         cache: a folder for decoded pictures on a disk, "memory", or None.
         cache_gb: the most it may hold, in 2**30 bytes.
         read_only: hand out cached pictures without copying them; for pipelines whose next step writes to none.
+        defer: hand out JPEGs undecoded, as `DeferredJpeg`; for PerfRandomGeometry as the next step.
 
     Called with img_path (or img_lmdb, bytes, which are never cached); adds image uint8 [H, W, 3] and
     raw_img_shape.
@@ -46,6 +74,7 @@ class PerfDecodeImage:
         cache: str | None = None,
         cache_gb: float = 4.0,
         read_only: bool = False,
+        defer: bool = False,
         **kwargs: Any,
     ) -> None:
         self._rgb = img_mode == "RGB"
@@ -54,7 +83,8 @@ class PerfDecodeImage:
         self._swap = self._rgb and direct is None
         if direct is not None:
             self._flag = direct
-        self._read_only = read_only
+        self._read_only, self._defer = read_only, defer
+        self._ignore_orientation = ignore_orientation
         variant = f"{'rgb' if self._rgb else 'bgr'}{int(ignore_orientation)}"
         self._cache = DecodedCache.open(cache, int(cache_gb * 2**30), variant) if cache else None
 
@@ -71,15 +101,20 @@ class PerfDecodeImage:
         data["raw_img_shape"] = image.shape[:2]
         return data
 
-    def _decode(self, data: dict[str, Any]) -> np.ndarray:
+    def _decode(self, data: dict[str, Any]) -> Any:
         path = data.get("img_path", "img_lmdb")
         try:
-            content = Path(path).read_bytes() if "img_path" in data else data["img_lmdb"]
+            content = np.frombuffer(Path(path).read_bytes() if "img_path" in data else data["img_lmdb"], np.uint8)
         except OSError as error:
-            raise UnreadableInput(
-                f"{path}: {error.strerror or error}; correct its path in the label file"
-            ) from error
-        image = cv2.imdecode(np.frombuffer(content, dtype=np.uint8), self._flag) if len(content) else None
+            raise UnreadableInput(f"{path}: {error.strerror or error}; correct its path in the label file") from error
+        if self._defer and "img_path" in data and content[:2].tobytes() == b"\xff\xd8":
+            header = read_header(Path(path))
+            if header is not None and (header.orientation == 1 or self._ignore_orientation):
+                return DeferredJpeg(content, header.height, header.width, path, self._pixels, self._rgb)
+        return self._pixels(content, path)
+
+    def _pixels(self, content: np.ndarray, path: str) -> np.ndarray:
+        image = cv2.imdecode(content, self._flag) if len(content) else None
         if image is None:
             raise UnreadableInput(f"{path} is no picture that OpenCV can decode; replace the file")
         return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._swap else image

@@ -15,6 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from detperf_plugins.mindocr.decode import DeferredJpeg
 from detperf_plugins.mindocr.geometry import MOVES, Drawn, Window, regions_are_exact, scaling, shrink
 
 __all__ = ["PerfExactGeometry", "PerfRandomGeometry"]
@@ -185,7 +186,11 @@ class PerfRandomGeometry(_Geometry):
         shift = np.array([[1, 0, -window[1]], [0, 1, -window[0]], [0, 0, 1]], dtype=np.float64)
         matrix = scaling(factor, factor) @ shift @ matrix
         height, width = round((window[2] - window[0]) * factor), round((window[3] - window[1]) * factor)
-        picture = cv2.warpAffine(data["image"], matrix[:2], (width, height), flags=cv2.INTER_LINEAR)
+        picture = data["image"]
+        if isinstance(picture, DeferredJpeg):
+            picture, reduced = picture.decode(float(np.sqrt(abs(np.linalg.det(matrix[:2, :2])))))
+            matrix = matrix @ scaling(reduced, reduced)
+        picture = cv2.warpAffine(picture, matrix[:2], (width, height), flags=cv2.INTER_LINEAR)
         if self._colour is None:
             return picture
         return self._colour(picture, (data.get("generators") or (np.random,))[0])

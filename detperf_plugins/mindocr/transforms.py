@@ -12,12 +12,14 @@ import msgspec
 import numpy as np
 
 from detperf_plugins.mindocr.det_targets import pack
-from detperf_plugins.native.border_map import measure_rings
+from detperf_plugins.native.border_map import measure_rings, visible_areas
 from detperf_plugins.native.region import normalize_planes
 
 __all__ = ["PerfDetLabelEncode", "PerfNormalizeToCHW", "PerfValidatePolygons"]
 
 _IGNORED = ("*", "###")
+_KEEP, _IGNORE, _OUTSIDE, _ASK = range(4)
+_NARROW = 1e-3  # square pixels
 
 
 class PerfDetLabelEncode:
@@ -50,7 +52,7 @@ class PerfDetLabelEncode:
 class PerfValidatePolygons:
     """ValidatePolygons: drops polygons outside the picture, ignores those of which too little is inside.
 
-    The geometry library is asked only about polygons that cross the border. A polygon that it cannot handle, and
+    The geometry library is asked only where rounding could decide. A polygon that it cannot handle, and
     one that crosses itself, is ignored: stock raises there, which costs the whole picture. Of a polygon that
     `clip_to_visible_area` cuts into several, every piece is kept (stock raises).
 
@@ -73,32 +75,46 @@ class PerfValidatePolygons:
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
         size = data.get("actual_size", np.array(data["image"].shape[:2]))
         height, width = int(size[0]), int(size[1])
+        xy, parts = pack(data["polys"])
         polys: list[np.ndarray] = []
         texts: list[Any] = []
         tags: list[bool] = []
-        xy, parts = pack(data["polys"])
-        areas, _, crossing = measure_rings(xy, parts)
-        offsets = parts.tolist()
-        for index, (poly, text, ignore) in enumerate(zip(data["polys"], data["texts"], data["ignore_tags"])):
-            points = xy[offsets[index] : offsets[index + 1]]
-            if len(points) == 0:
+        verdicts = self._verdicts(xy, parts, height, width)
+        for poly, text, ignore, verdict in zip(data["polys"], data["texts"], data["ignore_tags"], verdicts):
+            pieces = [(poly, bool(ignore) or verdict == _IGNORE)]
+            if verdict == _OUTSIDE:
                 continue
-            (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
-            if left > width or top > height or right < 0 or bottom < 0:
-                continue
-            inside = left >= 0 and top >= 0 and right <= width and bottom <= height
-            if crossing[index] or len(points) < 3:
-                pieces = [(poly, True)]
-            elif inside and not self._clip:
-                pieces = [(poly, bool(ignore) or areas[index] < self._min_area)]
-            else:
-                pieces = self._pieces(poly, bool(ignore), width, height)
+            if verdict == _ASK:
+                pieces = self._pieces(poly, bool(ignore), height, width)
             for piece, ignored in pieces:
                 polys.append(piece)
                 texts.append(text)
                 tags.append(ignored)
         data["polys"], data["texts"], data["ignore_tags"] = polys, texts, np.array(tags)
         return data
+
+    def _verdicts(self, xy: np.ndarray, parts: np.ndarray, height: int, width: int) -> list[int]:
+        """What becomes of each polygon, as far as that is plain without the geometry library."""
+        count = len(parts) - 1
+        if count == 0:
+            return []
+        if len(xy) == 0:
+            return [_OUTSIDE] * count
+        areas, _, crossing = measure_rings(xy, parts)
+        corners = np.diff(parts)
+        starts = np.minimum(parts[:-1], len(xy) - 1)
+        low, high = np.minimum.reduceat(xy, starts), np.maximum.reduceat(xy, starts)
+        frame = np.array([width, height])
+        outside = (corners == 0) | (low > frame).any(axis=1) | (high < 0).any(axis=1)
+        inside = (low >= 0).all(axis=1) & (high <= frame).all(axis=1)
+        areas[~inside] = visible_areas(xy, parts, height, width)[~inside]
+        # By less than this, rounding (or the mere touching of an edge) could decide.
+        near = ~inside & ((areas < _NARROW) | (np.abs(areas - self._min_area) < _NARROW))
+        verdicts = np.where(areas < self._min_area, _IGNORE, _KEEP)
+        verdicts[near | self._clip] = _ASK
+        verdicts[crossing | (corners < 3)] = _IGNORE
+        verdicts[outside] = _OUTSIDE
+        return verdicts.tolist()
 
     def _pieces(
         self, poly: np.ndarray, ignore: bool, width: int, height: int

@@ -12,7 +12,7 @@ import numpy as np
 
 from detperf_plugins.native import kernels
 
-__all__ = ["border_map", "measure_rings"]
+__all__ = ["border_map", "measure_rings", "visible_areas"]
 
 
 def measure_rings(xy: np.ndarray, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -36,6 +36,26 @@ def measure_rings(xy: np.ndarray, parts: np.ndarray) -> tuple[np.ndarray, np.nda
     crossing: np.ndarray = np.zeros(len(parts) - 1, dtype=np.uint8)
     kernels().measure_rings(xy, parts, measures, crossing)
     return measures[:, 0], measures[:, 1], crossing.astype(bool)
+
+
+def visible_areas(xy: np.ndarray, parts: np.ndarray, height: float, width: float) -> np.ndarray:
+    """Area of each ring's part within 0..width x 0..height, for rings that do not cross themselves.
+
+    Args:
+        xy: float64 [V, 2], vertices in pixels.
+        parts: int64 [P + 1].
+        height, width: size of the picture in pixels.
+
+    Returns:
+        float64 [P] in square pixels; equal to a geometry library's up to rounding.
+
+    Raises:
+        ValueError: a shape or an offset does not fit.
+    """
+    xy, parts = _checked(xy, parts)
+    out: np.ndarray = np.zeros(len(parts) - 1, dtype=np.float64)
+    kernels().visible_areas(xy, parts, width, height, out)
+    return out
 
 
 def border_map(

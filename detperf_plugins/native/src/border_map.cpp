@@ -29,6 +29,16 @@ void measure_rings(In<double, nb::shape<-1, 2>> xy, In<int64_t, nb::ndim<1>> par
   }
 }
 
+void visible_areas(In<double, nb::shape<-1, 2>> xy, In<int64_t, nb::ndim<1>> parts, double width, double height,
+                   Out<double, nb::ndim<1>> out) {
+  nb::gil_scoped_release unlocked;
+  const int64_t* offsets = parts.data();
+  std::vector<double> ring, cut;
+  for (size_t i = 0; i < out.shape(0); ++i)
+    out.data()[i] =
+        visible_area(xy.data() + 2 * offsets[i], offsets[i + 1] - offsets[i], width, height, ring, cut);
+}
+
 struct Border {
   const double* xy;
   const int64_t* parts;
@@ -97,6 +107,7 @@ void border_map(In<double, nb::shape<-1, 2>> xy, In<int64_t, nb::ndim<1>> parts,
 
 void register_border_map(nb::module_& m) {
   m.def("measure_rings", &measure_rings);
+  m.def("visible_areas", &visible_areas);
   m.def("border_map", &border_map);
 }
 

@@ -71,7 +71,10 @@ void warp_region(Rows<uint8_t, nb::shape<-1, -1, 3>> source, In<double, nb::shap
     along_y[x] = fixed(m[3] * static_cast<double>(left + x)) - (source_top << 10);
   }
 #ifdef DETPERF_SSSE3
-  static const bool ssse3 = __builtin_cpu_supports("ssse3");
+  // Offsets are counted in 32 bits.
+  static const bool fits = __builtin_cpu_supports("ssse3");
+  const bool ssse3 = fits && from.height * from.stride < INT32_MAX;
+  std::vector<Place> places(width);
 #endif
   for (int64_t y = 0; y < height; ++y) {
     const double row = static_cast<double>(top + y);
@@ -79,7 +82,7 @@ void warp_region(Rows<uint8_t, nb::shape<-1, -1, 3>> source, In<double, nb::shap
     uint8_t* pixels = target + 3 * width * y;
     int64_t done = 0;
 #ifdef DETPERF_SSSE3
-    if (ssse3) done = warp_row_ssse3(from, along_x.data(), along_y.data(), x0, y0, width, pixels);
+    if (ssse3) done = warp_row_ssse3(from, along_x.data(), along_y.data(), x0, y0, width, places.data(), pixels);
 #endif
     warp_row(from, along_x.data(), along_y.data(), x0, y0, done, width, pixels);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "detperf/simd.h"
 
@@ -31,7 +32,7 @@ inline bool properly_cross(const double* a, const double* b, const double* c, co
 }
 
 // Area and length add up in the order in which GEOS does, so that they are equal to the last bit.
-inline RingMeasure measure_ring(const double* xy, int64_t count) {
+inline RingMeasure measure_ring(const double* xy, int64_t count, bool crossings = true) {
   RingMeasure ring;
   if (count < 3) return ring;
   const auto point = [&](int64_t i) { return xy + 2 * (i < count ? i : i - count); };
@@ -44,10 +45,34 @@ inline RingMeasure measure_ring(const double* xy, int64_t count) {
     const double dx = point(i + 1)[0] - point(i)[0], dy = point(i + 1)[1] - point(i)[1];
     ring.length += std::sqrt(dx * dx + dy * dy);
   }
-  for (int64_t i = 0; i < count && !ring.crossing; ++i)
+  for (int64_t i = 0; crossings && i < count && !ring.crossing; ++i)
     for (int64_t j = i + 2; j < count && !ring.crossing; ++j)
       ring.crossing = properly_cross(point(i), point(i + 1), point(j), point(j + 1));
   return ring;
+}
+
+// Area of the part of a ring within 0..width x 0..height: the half planes cut it one after the other (Sutherland
+// and Hodgman), which may leave edges that run back over themselves, but those enclose nothing.
+inline double visible_area(const double* xy, int64_t count, double width, double height, std::vector<double>& ring,
+                           std::vector<double>& cut) {
+  ring.assign(xy, xy + 2 * count);
+  const struct { int axis; double limit, sign; } sides[4] = {{0, 0, 1}, {0, width, -1}, {1, 0, 1}, {1, height, -1}};
+  for (const auto& side : sides) {
+    cut.clear();
+    const size_t points = ring.size() / 2;
+    for (size_t i = 0; i < points; ++i) {
+      const double *a = &ring[2 * (i ? i - 1 : points - 1)], *b = &ring[2 * i];
+      const double from = side.sign * (a[side.axis] - side.limit), to = side.sign * (b[side.axis] - side.limit);
+      if ((from < 0) != (to < 0)) {
+        const double part = from / (from - to);
+        cut.push_back(a[0] + part * (b[0] - a[0]));
+        cut.push_back(a[1] + part * (b[1] - a[1]));
+      }
+      if (to >= 0) cut.push_back(b[0]), cut.push_back(b[1]);
+    }
+    ring.swap(cut);
+  }
+  return measure_ring(ring.data(), static_cast<int64_t>(ring.size() / 2), false).area;
 }
 
 // One edge, seen from the corner (left, top) of its polygon's box.

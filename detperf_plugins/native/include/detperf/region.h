@@ -106,32 +106,48 @@ inline void warp_row(const Source& source, const int32_t* along_x, const int32_t
 }
 
 #ifdef DETPERF_SSSE3
-// The same; reads 8 bytes at once where the source has them and writes 4, so the last pixel is left to warp_row.
+// Where one pixel of a warp reads: the byte offset of its upper left source pixel (below 0: not within reach of a
+// read of 8 bytes), and its weights, packed for the instructions below.
+struct Place {
+  int32_t offset, across, down;
+};
+
+DETPERF_CLONES inline void warp_places(const Source& source, const int32_t* along_x, const int32_t* along_y,
+                                       int32_t x0, int32_t y0, int64_t count, Place* places) {
+  const int32_t inside_x = static_cast<int32_t>(source.width - 2), inside_y = static_cast<int32_t>(source.height - 1);
+  const int32_t stride = static_cast<int32_t>(source.stride);
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t x = (x0 + along_x[i]) >> 5, y = (y0 + along_y[i]) >> 5;
+    const int32_t left = x >> 5, top = y >> 5, fx = x & 31, fy = y & 31;
+    const bool inside = (left >= 0) & (left < inside_x) & (top >= 0) & (top < inside_y);
+    places[i].offset = inside ? top * stride + 3 * left : -1;
+    places[i].across = ((32 - fx) | fx << 8) * 0x10001;
+    places[i].down = (32 - fy) | fy << 16;
+  }
+}
+
+// Pixels 0 to count - 1 of a row; writes 4 bytes a pixel, so the last one is left to warp_row.
 __attribute__((target("ssse3"))) inline int64_t warp_row_ssse3(const Source& source, const int32_t* along_x,
                                                                const int32_t* along_y, int32_t x0, int32_t y0,
-                                                               int64_t count, uint8_t* out) {
+                                                               int64_t count, Place* places, uint8_t* out) {
+  warp_places(source, along_x, along_y, x0, y0, count, places);
   const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
-  const __m128i half = _mm_set1_epi32(512), zero = _mm_setzero_si128();
-  const uint32_t inside_x = static_cast<uint32_t>(std::max<int64_t>(source.width - 2, 0));
-  const uint32_t inside_y = static_cast<uint32_t>(std::max<int64_t>(source.height - 1, 0));
+  const __m128i half = _mm_set1_epi32(512);
   int64_t i = 0;
   for (; i + 1 < count; ++i) {
-    const int32_t x = (x0 + along_x[i]) >> 5, y = (y0 + along_y[i]) >> 5;
-    const int32_t left = x >> 5, top = y >> 5;
-    if (static_cast<uint32_t>(left) >= inside_x || static_cast<uint32_t>(top) >= inside_y) {
-      sample_between(source, x, y, out + 3 * i);
+    if (places[i].offset < 0) {
+      sample_between(source, (x0 + along_x[i]) >> 5, (y0 + along_y[i]) >> 5, out + 3 * i);
       continue;
     }
-    const int32_t fx = x & 31, fy = y & 31;
-    const uint8_t* at = source.pixels + top * source.stride + 3 * static_cast<int64_t>(left);
-    const __m128i across = _mm_set1_epi16(static_cast<int16_t>((32 - fx) | fx << 8));
+    const uint8_t* at = source.pixels + places[i].offset;
+    const __m128i across = _mm_set1_epi32(places[i].across);
     const __m128i upper = _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)), pairs);
     const __m128i lower =
         _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + source.stride)), pairs);
     const __m128i both = _mm_unpacklo_epi16(_mm_maddubs_epi16(upper, across), _mm_maddubs_epi16(lower, across));
-    const __m128i mixed = _mm_madd_epi16(both, _mm_set1_epi32((32 - fy) | fy << 16));
-    const __m128i rounded = _mm_srli_epi32(_mm_add_epi32(mixed, half), 10);
-    const int32_t packed = _mm_cvtsi128_si32(_mm_packus_epi16(_mm_packs_epi32(rounded, zero), zero));
+    const __m128i mixed = _mm_srli_epi32(_mm_add_epi32(_mm_madd_epi16(both, _mm_set1_epi32(places[i].down)), half), 10);
+    const __m128i words = _mm_packs_epi32(mixed, mixed);
+    const int32_t packed = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
     std::memcpy(out + 3 * i, &packed, 4);
   }
   return i;

@@ -1,0 +1,298 @@
+"""What `detperf bench transforms` measures: a pipeline's stock and rewritten transforms, side by side."""
+
+from __future__ import annotations
+
+import copy
+import json
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from detperf_plugins.mindocr.memory import keep_freed_memory
+from detperf_plugins.mindocr.pipeline import Options, register, rewrite
+
+__all__ = ["PIPELINE", "stock_names", "time_loaders", "time_transforms", "write_pictures"]
+
+# The training pipeline of DBNet on ICDAR 2015, as MindOCR's configs have it.
+PIPELINE: list[dict[str, Any]] = [
+    {"DecodeImage": {"img_mode": "RGB", "to_float32": False}},
+    {"DetLabelEncode": None},
+    {"RandomColorAdjust": {"brightness": 0.1255, "saturation": 0.5}},
+    {"RandomHorizontalFlip": {"p": 0.5}},
+    {"RandomRotate": {"degrees": [-10, 10], "expand_canvas": False, "p": 1.0}},
+    {"RandomScale": {"scale_range": [0.5, 3.0], "p": 1.0}},
+    {"RandomCropWithBBox": {"max_tries": 10, "min_crop_ratio": 0.1, "crop_size": [640, 640], "p": 1.0}},
+    {"ValidatePolygons": None},
+    {"ShrinkBinaryMap": {"min_text_size": 8, "shrink_ratio": 0.4}},
+    {"BorderMap": {"shrink_ratio": 0.4, "thresh_min": 0.3, "thresh_max": 0.7}},
+    {"NormalizeImage": {"bgr_to_rgb": False, "is_hwc": True, "mean": "imagenet", "std": "imagenet"}},
+    {"ToCHWImage": None},
+]
+COLUMNS = ["image", "binary_map", "mask", "thresh_map", "thresh_mask"]
+
+_STANDS_FOR = {
+    "PerfDecodeImage": ["DecodeImage"],
+    "PerfDetLabelEncode": ["DetLabelEncode"],
+    "PerfValidatePolygons": ["ValidatePolygons"],
+    "PerfDetTargets": ["ShrinkBinaryMap", "BorderMap"],
+    "PerfNormalizeToCHW": ["NormalizeImage", "ToCHWImage"],
+}
+
+
+def write_pictures(
+    folder: Path,
+    count: int = 20,
+    polygons: tuple[int, int] = (5, 19),
+    vertices: int = 4,
+    size: tuple[int, int] = (720, 1280),
+    seed: int = 0,
+) -> Path:
+    """Synthetic scene-text pictures (JPEG) and their label file.
+
+    Args:
+        folder: made if missing.
+        count: pictures.
+        polygons: least and most texts a picture.
+        vertices: corners of each; more than 4 makes curved texts.
+        size: height and width in pixels.
+        seed: everything drawn depends on it alone.
+
+    Returns:
+        The path of the label file; picture paths count from `folder`.
+    """
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    height, width = size
+    lines = []
+    for index in range(count):
+        coarse = rng.integers(0, 256, (height // 40 + 2, width // 40 + 2, 3)).astype(np.uint8)
+        picture = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+        picture = cv2.add(picture, rng.integers(0, 8, (height, width, 3)).astype(np.uint8))
+        label = []
+        for _ in range(int(rng.integers(polygons[0], polygons[1] + 1))):
+            outline = _outline(rng, vertices, size)
+            colour = tuple(int(value) for value in rng.integers(0, 256, 3))
+            cv2.fillPoly(picture, [outline.astype(np.int32)], colour)
+            text = "text" if rng.random() < 0.7 else "###"
+            label.append({"transcription": text, "points": np.round(outline, 1).tolist()})
+        cv2.imwrite(str(folder / f"{index:05d}.jpg"), picture, [cv2.IMWRITE_JPEG_QUALITY, 85])
+        lines.append(f"{index:05d}.jpg\t{json.dumps(label)}\n")
+    path = folder / "labels.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def _outline(rng: np.random.Generator, vertices: int, size: tuple[int, int]) -> np.ndarray:
+    """float64 [vertices, 2]: a bent band of text."""
+    tall = float(np.exp(rng.uniform(np.log(12), np.log(48))))
+    wide, bend, turn = tall * rng.uniform(1.5, 6), rng.uniform(-0.4, 0.4), rng.uniform(-0.3, 0.3)
+    upper = (vertices + 1) // 2
+    along = np.concatenate([np.linspace(-0.5, 0.5, upper), np.linspace(0.5, -0.5, vertices - upper)])
+    across = np.concatenate([np.full(upper, -0.5), np.full(vertices - upper, 0.5)])
+    bent = bend * wide * (along**2 if vertices > 4 else 0 * along)
+    band = np.stack([along * wide, across * tall + bent], axis=1)
+    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    centre = rng.uniform([0.5 * tall, 0.5 * tall], [size[1] - 0.5 * tall, size[0] - 0.5 * tall])
+    return np.clip(band @ rotation.T + centre, 0, [size[1] - 1, size[0] - 1])
+
+
+def stock_names(step: Any) -> list[str]:
+    """The stock transforms that a step of a rewritten pipeline stands for (itself where it is stock)."""
+    name, arguments = next(iter(step.items()))
+    if name in ("PerfExactGeometry", "PerfRandomGeometry"):
+        moves = [next(iter(move)) for move in arguments["steps"]]
+        return ["RandomColorAdjust", *moves] if arguments["colour"] is not None else moves
+    return _STANDS_FOR.get(name, [name])
+
+
+def time_transforms(
+    label_file: Path, folder: Path, options: Options, pipeline: Sequence[Any] = PIPELINE, passes: int = 7
+) -> list[dict[str, Any]]:
+    """Stock and rewritten transforms in turns, sample by sample, with the same draws.
+
+    Args:
+        label_file, folder: records, and where their pictures lie.
+        options: how the pipeline is rewritten.
+        pipeline: stock transforms.
+        passes: over all records; the first one is not counted.
+
+    Returns:
+        One row a step of the rewritten pipeline, and `sample` for their sum: part, stands_for, stock_ms and
+        plugin_ms (mean over the records, median over the passes), ratio (median over the passes), ratio_low,
+        ratio_high (quartiles), samples, mismatches (values that differ between the two; -1 where the level is
+        not exact).
+    """
+    register()
+    rewritten = rewrite(pipeline, options)
+    groups = [stock_names(step) for step in rewritten]
+    records = [line.split("\t", 1) for line in label_file.read_text(encoding="utf-8").splitlines() if line]
+    stock_times, our_times = [], []
+    mismatches = 0 if options.level == "exact" else -1
+    with _Side(list(pipeline), [len(names) for names in groups], False) as stock, _Side(
+        rewritten, [1] * len(groups), True
+    ) as ours:
+        for turn in range(passes + 1):
+            spent = {stock: np.zeros(len(groups)), ours: np.zeros(len(groups))}
+            for index, (name, label) in enumerate(records):
+                job = {"img_path": str(folder / name), "label": label}, turn * 1_000_003 + index
+                compared = turn == 0 and mismatches >= 0
+                made = {}
+                for side in (stock, ours) if (turn + index) % 2 else (ours, stock):
+                    made[side], times = side.run(*job, compared)
+                    spent[side] += times
+                if compared:
+                    mismatches += _differences(made[stock], made[ours])
+            if turn:
+                stock_times.append(spent[stock] / len(records))
+                our_times.append(spent[ours] / len(records))
+    return _rows(rewritten, groups, np.array(stock_times), np.array(our_times), len(records), mismatches)
+
+
+class _Side:
+    """One of the two pipelines in a process of its own, as a loader worker is: each with its own memory.
+
+    Args:
+        pipeline: steps to build.
+        sizes: how many of them form each row.
+        ours: keep freed memory, as PerfDetDataset does.
+    """
+
+    def __init__(self, pipeline: list[Any], sizes: list[int], ours: bool) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, pipeline, sizes, ours), daemon=True)
+
+    def __enter__(self) -> _Side:
+        self._process.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._pipe.close()
+        self._process.terminate()
+        self._process.join()
+
+    def run(self, data: dict[str, Any], seed: int, keep: bool) -> tuple[dict[str, Any], np.ndarray]:
+        self._pipe.send((data, seed, keep))
+        made, times = self._pipe.recv()
+        if isinstance(made, Exception):
+            raise made
+        return made, times
+
+
+def _serve(pipe: Any, pipeline: list[Any], sizes: list[int], ours: bool) -> None:
+    from mindocr.data.transforms.transforms_factory import create_transforms
+
+    transforms = create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
+    if ours:
+        keep_freed_memory()
+    while True:
+        try:
+            data, seed, keep = pipe.recv()
+        except EOFError:
+            return
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        times, at = np.zeros(len(sizes)), iter(transforms)
+        try:
+            for index, size in enumerate(sizes):
+                for _ in range(size):
+                    transform = next(at)
+                    begin = time.perf_counter()
+                    data = transform(data)
+                    times[index] += time.perf_counter() - begin
+            pipe.send(({column: data[column] for column in COLUMNS} if keep else {}, times))
+        except Exception as error:
+            pipe.send((error, times))
+
+
+def _differences(stock: dict[str, Any], ours: dict[str, Any]) -> int:
+    """Values that differ: thresh_map by more than 2e-7 where it is not one that stock lost to NaN."""
+    count = 0
+    for column in COLUMNS:
+        a, b = stock[column], ours[column]
+        if column == "thresh_map":
+            lost = (a <= b) & (b > 0.999 * b.max())  # on an edge, where stock may have lost the pixel
+            count += int(((np.abs(a - b) > 2e-7) & ~lost).sum())
+        elif column != "image":
+            count += int((a != b).sum())
+    return count
+
+
+def _rows(
+    rewritten: list[Any],
+    groups: list[list[str]],
+    stock: np.ndarray,
+    ours: np.ndarray,
+    samples: int,
+    mismatches: int,
+) -> list[dict[str, Any]]:
+    names = [next(iter(step)) for step in rewritten] + ["sample"]
+    joined = [" + ".join(group) for group in groups] + ["all of them"]
+    stock = np.column_stack([stock, stock.sum(axis=1)])
+    ours = np.column_stack([ours, ours.sum(axis=1)])
+    rows = []
+    for index, (name, stands_for) in enumerate(zip(names, joined)):
+        ratios = (stock[:, index] / ours[:, index]).tolist()
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        rows.append(
+            {
+                "part": name,
+                "stands_for": stands_for,
+                "stock_ms": round(float(np.median(stock[:, index])) * 1e3, 3),
+                "plugin_ms": round(float(np.median(ours[:, index])) * 1e3, 3),
+                "ratio": round(middle, 3),
+                "ratio_low": round(low, 3),
+                "ratio_high": round(high, 3),
+                "samples": samples,
+                "mismatches": mismatches if name == "sample" else 0,
+            }
+        )
+    return rows
+
+
+def time_loaders(
+    label_file: Path,
+    folder: Path,
+    perf: dict[str, Any],
+    workers: int = 2,
+    batch_size: int = 8,
+    seconds: float = 4.0,
+    rounds: int = 3,
+    kinds: Sequence[str] = ("threads", "processes"),
+    pipeline: Sequence[Any] = PIPELINE,
+) -> Iterator[dict[str, Any]]:
+    """Samples a second through MindSpore's GeneratorDataset: stock with processes, and ours by each kind, in turns.
+
+    Yields rows: part (stock, threads or processes), workers, batch_size, samples_per_s (median over the
+    rounds), ratio to stock (median over the rounds).
+    """
+    from mindocr.data.det_dataset import DetDataset
+
+    from detperf_plugins.mindocr.dataset import PerfDetDataset
+    from detperf_plugins.mindocr.loader import probe
+
+    common = {"data_dir": str(folder), "label_file": str(label_file), "output_columns": COLUMNS}
+    stock = DetDataset(transform_pipeline=copy.deepcopy(list(pipeline)), **common)
+    ours = PerfDetDataset(transform_pipeline=copy.deepcopy(list(pipeline)), perf=perf, **common)
+    rates: dict[str, list[float]] = {"stock": [], **{kind: [] for kind in kinds}}
+    for _ in range(rounds):
+        for part in rates:
+            kind = "processes" if part == "stock" else part
+            source = stock if part == "stock" else ours
+            rates[part].append(probe(source, [workers], [kind], batch_size, seconds)[0]["samples_per_s"])
+    for part, values in rates.items():
+        ratios = [value / base for value, base in zip(values, rates["stock"])]
+        yield {
+            "part": part,
+            "workers": workers,
+            "batch_size": batch_size,
+            "samples_per_s": round(statistics.median(values), 2),
+            "ratio": round(statistics.median(ratios), 3),
+        }
