@@ -56,12 +56,18 @@ class LogitLayout(NamedTuple):
         return np.concatenate(parts).astype(np.int32)
 
 
-def flat_logits(scores: list[paddle.Tensor], deltas: list[paddle.Tensor]) -> paddle.Tensor:
-    """Score and delta maps of all levels as the rows that `LogitLayout` describes: float32 [B, L]."""
+def flat_logits(
+    scores: list[paddle.Tensor], deltas: list[paddle.Tensor], im_shape: paddle.Tensor
+) -> paddle.Tensor:
+    """Score and delta maps of all levels as the rows that `LogitLayout` describes: float32 [B, L + 2].
+
+    A row ends with its image's height and width, so that one read brings all that the kernel needs.
+    """
     blocks = [block.flatten(1) for pair in zip(scores, deltas) for block in pair]
-    logits = paddle.concat(blocks, axis=1)
-    # Half precision under AMP; stock's losses and its operator work in float32 as well.
-    return logits if logits.dtype == paddle.float32 else logits.astype("float32")
+    if blocks[0].dtype != paddle.float32:
+        # Half precision under AMP; stock's losses and its operator work in float32 as well.
+        blocks = [paddle.concat(blocks, axis=1).astype("float32")]
+    return paddle.concat([*blocks, im_shape.astype("float32")], axis=1)
 
 
 def propose_on_host(
@@ -70,7 +76,7 @@ def propose_on_host(
     """Proposals by one kernel call, after one read of the batch.
 
     Args:
-        logits: float32 [B, L + 2], rows of `layout`, then the image's height and width to clip to.
+        logits: float32 [B, L + 2], see `flat_logits`.
         layout: how a row is laid out.
         anchors: float32 [A, 4] of all levels.
         generator: a ProposalGenerator with eta 1.

@@ -55,7 +55,7 @@ def rpn_losses(
     Dead slots count with weight 0, so no shape depends on a value; sums run in another order than stock's.
 
     Args:
-        logits: float32 [B, L], see `LogitLayout`.
+        logits: float32 [B, L + 2], see `flat_logits`.
         positions: int32 [A, 5], see `LogitLayout.positions`.
         sample: tensors, see `RPNSample`.
         norm: number by which both losses are divided.
@@ -164,30 +164,26 @@ class PerfRPNHead(RPNHead):
         features = self.rpn_feat(feats)
         scores = [self.rpn_rois_score(feature) for feature in features]
         deltas = [self.rpn_rois_delta(feature) for feature in features]
-        logits = flat_logits(scores, deltas)
+        logits = flat_logits(scores, deltas, inputs["im_shape"])
         grid = self.grid(scores)
-        rois = self.propose(logits, grid, inputs["im_shape"], generator)
+        rois = self.propose(logits, grid, generator)
         rois_num = paddle.to_tensor([one.shape[0] for one in rois], dtype="int32")
         if not self.training:
             return rois, rois_num, None
         return rois, rois_num, self._losses(logits, grid, inputs)
 
     @paddle.no_grad()
-    def propose(
-        self, logits: paddle.Tensor, grid: _Grid, im_shape: paddle.Tensor, generator: Any
-    ) -> list[paddle.Tensor]:
+    def propose(self, logits: paddle.Tensor, grid: _Grid, generator: Any) -> list[paddle.Tensor]:
         """Proposals of the batch, per image float32 [n, 4], best first.
 
         Args:
             logits: see `flat_logits`.
             grid: of these feature maps.
-            im_shape: [B, 2], height and width of each image in pixels.
             generator: a ProposalGenerator.
         """
-        rows = paddle.concat([logits, im_shape.astype("float32")], axis=1)
         if logits.place.is_cpu_place() and native.available():
-            return propose_on_host(rows, grid.layout, grid.anchors, generator)
-        return propose_on_device(rows, grid.layout, grid.positions, grid.anchor_tensor, generator)
+            return propose_on_host(logits, grid.layout, grid.anchors, generator)
+        return propose_on_device(logits, grid.layout, grid.positions, grid.anchor_tensor, generator)
 
     def _losses(self, logits: paddle.Tensor, grid: _Grid, inputs: dict[str, Any]) -> dict[str, paddle.Tensor]:
         if RPN_KEYS[0] in inputs:

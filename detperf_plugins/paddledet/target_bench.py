@@ -204,9 +204,8 @@ def proposals_case(batch: Batch) -> Case:
         return stock._gen_proposal(scores, deltas, anchors, batch.inputs)[0]
 
     def run_ours() -> list[paddle.Tensor]:
-        return ours.propose(
-            flat_logits(scores, deltas), ours.grid(scores), batch.inputs["im_shape"], ours.train_proposal
-        )
+        logits = flat_logits(scores, deltas, batch.inputs["im_shape"])
+        return ours.propose(logits, ours.grid(scores), ours.train_proposal)
 
     def mismatches() -> int:
         return sum(_differing(one, other, 2e-4) for one, other in zip(run_stock(), run_ours()))

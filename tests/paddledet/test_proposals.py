@@ -61,7 +61,7 @@ def test_boxes_and_order_are_stocks(anchors, rule, spread):
         inputs = [scores, deltas]
         if data_format == "NHWC":
             inputs = [[one.transpose([0, 2, 3, 1]) for one in part] for part in inputs]
-        rows = paddle.concat([flat_logits(*inputs), im_shape], axis=1)
+        rows = flat_logits(*inputs, im_shape)
         grid, generator = ours.grid(inputs[0]), ours.train_proposal
         for made in (
             propose_on_host(rows, grid.layout, grid.anchors, generator),
@@ -108,3 +108,12 @@ def test_adaptive_suppression_is_left_to_stock():
     for head in (stock, ours):
         head.eval()
     np.testing.assert_array_equal(ours(feats, inputs)[0][0].numpy(), stock(feats, inputs)[0][0].numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rows_are_float32_and_end_with_the_image_size(dtype):
+    """Under AMP the maps are half precision, in which 2049 pixels cannot be told from 2048."""
+    maps_ = [paddle.full([2, n, 2, 3], n / 4, dtype=dtype) for n in (1, 4)]
+    rows = flat_logits(maps_[:1], maps_[1:], paddle.to_tensor([[2049.0, 1333.0], [5.0, 7.0]]))
+    assert rows.dtype == paddle.float32
+    assert rows.numpy()[0].tolist() == [0.25] * 6 + [1.0] * 24 + [2049.0, 1333.0]
