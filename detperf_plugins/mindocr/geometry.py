@@ -18,7 +18,7 @@ import numpy as np
 
 from detperf_plugins.native.region import mix_taps, resize_taps, warp_region
 
-__all__ = ["MOVES", "Drawn", "Flip", "Rotate", "Scale", "Window", "regions_are_exact", "scaling", "shrink"]
+__all__ = ["MOVES", "Drawn", "Flip", "Rotate", "Scale", "Window", "inverted", "regions_are_exact", "scaling", "shrink"]
 
 logger = logging.getLogger("mindocr.detperf")
 
@@ -33,6 +33,15 @@ def scaling(factor_x: float, factor_y: float) -> np.ndarray:
         [[factor_x, 0, 0.5 * factor_x - 0.5], [0, factor_y, 0.5 * factor_y - 0.5], [0, 0, 1]],
         dtype=np.float64,
     )
+
+
+def inverted(mat: np.ndarray) -> np.ndarray:
+    """float64 [2, 3] inverse of an affine matrix, as OpenCV computes it: pixels depend on the last bit."""
+    (a, b, c), (d, e, f) = mat.tolist()
+    determinant = a * e - b * d
+    scale = 1.0 / determinant if determinant != 0 else 0.0
+    a, b, d, e = e * scale, b * -scale, d * -scale, a * scale
+    return np.array([[a, b, -a * c - b * f], [d, e, -d * c - e * f]])
 
 
 @dataclass(frozen=True)
@@ -104,12 +113,7 @@ class _Rotated(Drawn):
 
     @functools.cached_property
     def _inverse(self) -> np.ndarray:
-        """Inverted as OpenCV does it, operation by operation: the pixels depend on the last bit."""
-        (a, b, c), (d, e, f) = self.mat.tolist()
-        determinant = a * e - b * d
-        scale = 1.0 / determinant if determinant != 0 else 0.0
-        a, b, d, e = e * scale, b * -scale, d * -scale, a * scale
-        return np.array([[a, b, -a * c - b * f], [d, e, -d * c - e * f]])
+        return inverted(self.mat)
 
     def reads(self, window: Window) -> Window:
         top, left, bottom, right = window

@@ -16,7 +16,8 @@ import cv2
 import numpy as np
 
 from detperf_plugins.mindocr.decode import DeferredJpeg
-from detperf_plugins.mindocr.geometry import MOVES, Drawn, Window, regions_are_exact, scaling, shrink
+from detperf_plugins.mindocr.geometry import MOVES, Drawn, Window, inverted, regions_are_exact, scaling, shrink
+from detperf_plugins.native.region import warp_region
 
 __all__ = ["PerfExactGeometry", "PerfRandomGeometry"]
 
@@ -190,7 +191,10 @@ class PerfRandomGeometry(_Geometry):
         if isinstance(picture, DeferredJpeg):
             picture, reduced = picture.decode(float(np.sqrt(abs(np.linalg.det(matrix[:2, :2])))))
             matrix = matrix @ scaling(reduced, reduced)
-        picture = cv2.warpAffine(picture, matrix[:2], (width, height), flags=cv2.INTER_LINEAR)
+        if regions_are_exact() and picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3:
+            picture = warp_region(picture, inverted(matrix[:2]), (0, 0, height, width), (0, 0))
+        else:
+            picture = cv2.warpAffine(picture, matrix[:2], (width, height), flags=cv2.INTER_LINEAR)
         if self._colour is None:
             return picture
         return self._colour(picture, (data.get("generators") or (np.random,))[0])
