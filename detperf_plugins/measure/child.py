@@ -1,0 +1,104 @@
+"""A measurement in a process of its own: it reports JSON lines, its other output goes to a log."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from detperf_plugins.errors import DetperfError
+
+__all__ = ["Ended", "emit", "run_child", "write_file"]
+
+PREFIX = "DETPERF "
+# How long an interrupted child may take to hand over what it has measured, seconds.
+PATIENCE = 20
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended: exit status (negative for a signal), last line of its log, interrupted by Ctrl-C."""
+
+    status: int
+    last_line: str
+    interrupted: bool
+
+
+def emit(**event: Any) -> None:
+    """Report an event to the parent, from inside a child."""
+    sys.stdout.write("\n" + PREFIX + json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def run_child(
+    module: str, arguments: Sequence[str], log: Path, on_event: Callable[[dict[str, Any]], None]
+) -> Ended:
+    """Run `python -m module arguments`; every event is handed on, all other lines are written to `log`.
+
+    Ctrl-C reaches this process alone; it is passed on once, so that the child can report what it has.
+
+    Raises:
+        DetperfError: the log cannot be written.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    last_line = "no output"
+    interrupted = False
+    process = None
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w", encoding="utf-8") as file:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                env={**os.environ, "PYTHONUNBUFFERED": "1"}, start_new_session=True,
+            )  # fmt: skip
+            assert process.stdout is not None
+            lines = iter(process.stdout)
+            while True:
+                try:
+                    line = next(lines, None)
+                    if line is None:
+                        break
+                    if line.startswith(PREFIX):
+                        on_event(json.loads(line[len(PREFIX) :]))
+                    elif line.strip():
+                        last_line = line.strip()
+                        file.write(line)
+                except KeyboardInterrupt:
+                    if interrupted:
+                        raise
+                    interrupted = True
+                    process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+    except OSError as error:
+        raise DetperfError(f"cannot write {log}: {error.strerror or error}") from error
+    finally:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+    return Ended(process.returncode, last_line, interrupted)
+
+
+def write_file(path: Path, text: str) -> Path:
+    """Write `path` whole or not at all; its folder is made.
+
+    Raises:
+        DetperfError: it cannot be written, as on a full disk.
+    """
+    partial = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise DetperfError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
