@@ -14,6 +14,7 @@ from typing import Any, Optional
 from detperf_plugins import __version__, configs_dir, hosts, native
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, print_table, write_json
+from detperf_plugins.mindocr import environment
 
 __all__ = ["env", "report"]
 
@@ -109,6 +110,7 @@ def report() -> list[dict[str, Any]]:
     for host in (hosts.paddle_host(), hosts.paddledet_host(), hosts.mindocr_host()):
         rows.append(_row("host", host.name, host.version or "-", host.supported, host.reason))
     rows += _device_rows()
+    rows += [*environment.mindspore_rows(), *environment.ascend_rows(), *environment.rank_rows()]
     rows.append(zlib_row())
     built = native.available()
     rows.append(_row("part", "compiled kernels", "built" if built else "missing", built, native.why_not()))

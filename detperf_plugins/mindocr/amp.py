@@ -3,8 +3,8 @@
 1. Under O2 and O3 MindSpore casts the inputs of every cell, and the list of features reaches
    `DBFPN.construct` as a tuple, which it assigns into: `TypeError: must be real number, not NoneType`.
 2. DBHead computes its maps in float16. The sigmoid saturates to exactly 0 and 1, whose logarithm the
-   balanced cross-entropy takes, and `exp(-50 * (x - y))` of DBHeadEnhance overflows: NaN after some steps.
-   The head's last layers, from the logits on, are computed in float32; its convolutions stay as they are.
+   balanced cross-entropy takes, and `exp(-50 * (x - y))` of DBHeadEnhance overflows: NaN in the second step.
+   From the logits on the maps are computed in float32; the head's convolutions stay as they are.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def mend_neck() -> bool:
 
     if not neck_needs_list(DBFPN):
         return False
-    from detperf_plugins.mindocr import dbfpn
+    from detperf_plugins.mindocr import mended_graphs
 
-    DBFPN.construct = dbfpn.construct
+    DBFPN.construct = mended_graphs.neck
     return True
 
 
@@ -62,17 +62,21 @@ def mend_head(network: Any) -> int:
         How many cells were changed; the maps they make, and what is computed from these, are float32.
     """
     import mindspore as ms
-    from mindocr.models.heads import det_db_head
+    from mindocr.models.heads.det_db_head import DBHead, DBHeadEnhance
+    from mindspore import nn
 
-    heads = tuple(
-        getattr(det_db_head, name) for name in ("DBHead", "DBHeadEnhance") if hasattr(det_db_head, name)
-    )
     changed = 0
     for _, cell in network.cells_and_names():
-        if isinstance(cell, heads) and head_needs_float32(cell):
-            for part in _sensitive(cell):
-                part.to_float(ms.float32)
-                changed += 1
+        if not isinstance(cell, (DBHead, DBHeadEnhance)) or not head_needs_float32(cell):
+            continue
+        if hasattr(cell, "step_function") and cell.adaptive:
+            from detperf_plugins.mindocr import mended_graphs
+
+            type(cell).construct = mended_graphs.enhanced_head
+            cell.diff_bin = nn.Sigmoid()
+        for part in _sensitive(cell):
+            part.to_float(ms.float32)
+            changed += 1
     return changed
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from detperf_plugins.imports import around_import
-from detperf_plugins.mindocr import compat
+from detperf_plugins.mindocr import compat, exif, pipeline
 from detperf_plugins.mindocr.session import SESSION
 
 __all__ = ["activate"]
@@ -111,3 +111,5 @@ def _wrap_mindocr(module: ModuleType) -> None:
     _replace(Evaluator, "eval", _timed("evaluation"))
     for name in ("add", "save_curves"):
         _replace(PerfRecorder, name, _timed("summaries"))
+    exif.mend_decode()
+    pipeline.register()

@@ -35,6 +35,10 @@ class Seeds:
         self._seed = seed
         self._visits = multiprocessing.RawArray("I", max(count, 1))
 
+    def start_at(self, visit: int) -> None:
+        """Let the next visit of every sample be number `visit`: a probe is undone, a training gone on with."""
+        self._visits[:] = [visit] * len(self._visits)
+
     def next(self, index: int) -> int:
         """The seed of the next visit to sample `index`, 0 to 2**32 - 1."""
         visit = self._visits[index]

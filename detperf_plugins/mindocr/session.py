@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import UnreadableInput
-from detperf_plugins.mindocr import amp, checkpoints, compat, config
+from detperf_plugins.mindocr import amp, checkpoints, compat, config, loader
 from detperf_plugins.mindocr.compile_cache import CompileCache, key_of
 from detperf_plugins.mindocr.phases import Phases
 
@@ -89,12 +89,18 @@ class Session:
         compat.warn_of_slow_convolution()
 
     def dataset_builder(self, original: Any) -> Callable[..., Any]:
-        """`build_dataset`: context first, then workers chosen where `num_workers: auto` asks for it."""
+        """`build_dataset`: context first; our data set where `perf`, `num_workers: auto` or --replace ask for it."""
 
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
             self._prepare(devices)
             with self.phases.measure("data set"):
+                if (
+                    self.replace
+                    or "perf" in dataset_config
+                    or loader_config.get("num_workers") == loader.AUTO
+                ):
+                    return loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
                 return original(dataset_config, loader_config, *args, **kwargs)
 
         return build_dataset
@@ -161,6 +167,7 @@ class Session:
             )
             wanted = bool(args[0] if args else kwargs.get("dataset_sink_mode", False))
             self._explain_sink(wanted)
+            _go_on_from(train_dataset, kwargs.get("initial_epoch", 0))
             head, tail = step_timers(self.phases, self._after_first_step)
             try:
                 return original(model, epoch, train_dataset, [head, *own, tail], *args, **kwargs)
@@ -198,6 +205,18 @@ class Session:
                 self.phases.write(
                     path if rank == 0 else path.with_name(f"{path.stem}_rank{rank}{path.suffix}")
                 )
+
+
+def _go_on_from(data: Any, epoch: int) -> None:
+    """Let a data set give what it would have given after `epoch` epochs: the order of the samples, and where
+    each sample draws from generators of its own (PerfDetDataset), these as well."""
+    if epoch:
+        data.set_init_step(epoch * data.get_dataset_size())
+    while getattr(data, "children", None):
+        data = data.children[0]
+    seeds = getattr(getattr(data, "source", None), "_seeds", None)
+    if seeds is not None:
+        seeds.start_at(epoch)
 
 
 SESSION = Session()

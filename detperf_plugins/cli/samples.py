@@ -1,0 +1,57 @@
+"""`detperf samples`: small data sets generated, and annotations of other tools converted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+import typer
+
+from detperf_plugins.cli import app
+from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+
+__all__ = ["samples"]
+
+samples = typer.Typer(
+    name="samples", help="Generate small data sets, convert annotations.", no_args_is_help=True
+)
+app.add_typer(samples)
+
+
+@samples.command()
+def convert(
+    source: Path = typer.Argument(..., help="MMOCR json, or a folder of ICDAR txt or Total-Text mat files."),
+    out: Path = typer.Option(..., "--out", help="The label file to write."),
+    images: Optional[Path] = typer.Option(None, "--images", help="The folder that picture names count from."),
+    kind: Optional[str] = typer.Option(None, "--from", help="mmocr, icdar or totaltext; else recognised."),
+    json_path: Optional[Path] = JSON_OPTION,
+) -> None:
+    """Write scene-text annotations as MindOCR label lines, one a picture."""
+    from detperf_plugins.samples.convert import convert as run
+
+    result = run(source, out, images, kind)
+    for sentence in result.left_out:
+        console.print(f"[yellow]left out: {sentence}[/yellow]", soft_wrap=True)
+    console.print(
+        f"{result.pictures} pictures, {result.words} words, {result.ignored} of them ignored: {out}",
+        soft_wrap=True,
+    )
+    row = {"path": str(out), "pictures": result.pictures, "words": result.words, "ignored": result.ignored}
+    write_json(json_path, [row], {"source": str(source)}, left_out=result.left_out)
+
+
+@samples.command("scene-text")
+def scene_text(
+    folder: Path = typer.Argument(..., help="Gets train/ and val/, each with images/ and labels.txt."),
+    images: int = typer.Option(
+        32, "--images", min=1, help="Pictures to train; a quarter of them to evaluate."
+    ),
+    size: int = typer.Option(320, "--size", min=96, help="Side of the pictures, pixels."),
+    seed: int = typer.Option(0, "--seed", help="What is drawn depends on it alone."),
+) -> None:
+    """Generate words on noise with MindOCR label lines."""
+    from detperf_plugins.samples.scene_text import write_scene_text
+
+    for name, count, offset in (("train", images, 0), ("val", max(1, images // 4), 1)):
+        path = write_scene_text(folder / name, count, size, seed + offset)
+        console.print(f"{count} pictures: {path}", soft_wrap=True)
