@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("ppdet")
 
-from detperf_plugins.cli import bench as bench_module  # noqa: E402
-from detperf_plugins.cli.bench import regressions, target_rows, targets  # noqa: E402
-from detperf_plugins.errors import DetperfError, UnreadableInput  # noqa: E402
+from detperf_plugins.cli import bench as bench_module
+from detperf_plugins.cli.bench import regressions, target_rows, targets
+from detperf_plugins.errors import DetperfError, UnreadableInput
 
 ROW = {
     "part": "rpn", "model": "c4", "batch_size": 2, "stock_ms": 90.0, "plugin_ms": 9.0, "ratio": 10.0,
