@@ -167,6 +167,11 @@ class PerfDetDataset(DetDataset):
                 self._report(place % count, error)
         raise DetperfError(f"none of the {count} samples can be made; the faults were named above")
 
+    def restart(self) -> None:
+        """Forget the visits so far: the next draws are those of a new run."""
+        if self._seeds is not None:
+            self._seeds.restart()
+
     def _report(self, index: int, error: Exception) -> None:
         if not self._reported[index]:
             self._reported[index] = 1

@@ -30,7 +30,9 @@ class DeferredJpeg:
         shape: (height, width, 3) of the whole picture.
     """
 
-    def __init__(self, content: np.ndarray, height: int, width: int, path: str, whole: Any, rgb: bool) -> None:
+    def __init__(
+        self, content: np.ndarray, height: int, width: int, path: str, whole: Any, rgb: bool
+    ) -> None:
         self.shape = (height, width, 3)
         self._content, self._path, self._whole, self._rgb = content, path, whole, rgb
 
@@ -104,9 +106,13 @@ class PerfDecodeImage:
     def _decode(self, data: dict[str, Any]) -> Any:
         path = data.get("img_path", "img_lmdb")
         try:
-            content = np.frombuffer(Path(path).read_bytes() if "img_path" in data else data["img_lmdb"], np.uint8)
+            content = np.frombuffer(
+                Path(path).read_bytes() if "img_path" in data else data["img_lmdb"], np.uint8
+            )
         except OSError as error:
-            raise UnreadableInput(f"{path}: {error.strerror or error}; correct its path in the label file") from error
+            raise UnreadableInput(
+                f"{path}: {error.strerror or error}; correct its path in the label file"
+            ) from error
         if self._defer and "img_path" in data and content[:2].tobytes() == b"\xff\xd8":
             header = read_header(Path(path))
             if header is not None and (header.orientation == 1 or self._ignore_orientation):

@@ -18,7 +18,18 @@ import numpy as np
 
 from detperf_plugins.native.region import mix_taps, resize_taps, warp_region
 
-__all__ = ["MOVES", "Drawn", "Flip", "Rotate", "Scale", "Window", "inverted", "regions_are_exact", "scaling", "shrink"]
+__all__ = [
+    "MOVES",
+    "Drawn",
+    "Flip",
+    "Rotate",
+    "Scale",
+    "Window",
+    "inverted",
+    "regions_are_exact",
+    "scaling",
+    "shrink",
+]
 
 logger = logging.getLogger("mindocr.detperf")
 

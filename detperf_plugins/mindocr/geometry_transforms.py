@@ -16,7 +16,15 @@ import cv2
 import numpy as np
 
 from detperf_plugins.mindocr.decode import DeferredJpeg
-from detperf_plugins.mindocr.geometry import MOVES, Drawn, Window, inverted, regions_are_exact, scaling, shrink
+from detperf_plugins.mindocr.geometry import (
+    MOVES,
+    Drawn,
+    Window,
+    inverted,
+    regions_are_exact,
+    scaling,
+    shrink,
+)
 from detperf_plugins.native.region import warp_region
 
 __all__ = ["PerfExactGeometry", "PerfRandomGeometry"]

@@ -91,7 +91,7 @@ def _points(given: list[Any], notes: list[Note]) -> tuple[list[tuple[float, floa
             continue
         written |= any(isinstance(value, str) for value in point)
         points.append((x, y))
-    if written:
+    if written and not lost:
         notes.append(("its coordinates are strings", "read as numbers"))
     return points, lost
 

@@ -58,7 +58,8 @@ def generator_workers(automatic: bool = False) -> Iterator[None]:
         if wanted is not None:
             threads = wanted == "threads" or (wanted == AUTO and source.releases_gil)
             if automatic:
-                row = choose(probe(source))
+                row = choose(probe(source, make=original))
+                source.restart()
                 kwargs["num_parallel_workers"], threads = row["workers"], row["kind"] == "threads"
                 logger.info(
                     f"loader: {row['workers']} {row['kind']} give {row['samples_per_s']:.1f} samples/s"
@@ -79,6 +80,7 @@ def probe(
     kinds: Sequence[str] = ("threads", "processes"),
     batch_size: int = 4,
     seconds: float = 2.0,
+    make: Any = None,
 ) -> list[dict[str, Any]]:
     """Time the loader itself, without any training, at several numbers and kinds of workers.
 
@@ -88,6 +90,7 @@ def probe(
         kinds: threads, processes.
         batch_size: samples a batch.
         seconds: how long each setting is measured, after its first batch.
+        make: MindSpore's GeneratorDataset, where that name is taken by a wrapper.
 
     Returns:
         One row a setting: kind, workers, batch_size, samples, seconds, samples_per_s.
@@ -99,12 +102,11 @@ def probe(
     rows = []
     for kind in kinds:
         for count in counts:
-            data = msd.GeneratorDataset(
+            data = (make or msd.GeneratorDataset)(
                 source,
                 column_names=list(source.output_columns),
                 num_parallel_workers=count,
                 python_multiprocessing=kind == "processes",
-                max_rowsize=64,
                 shuffle=False,
             ).batch(batch_size, drop_remainder=len(source) >= batch_size)
             samples, begin = 0, 0.0

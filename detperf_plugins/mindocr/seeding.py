@@ -45,6 +45,11 @@ class Seeds:
         self._visits[index] = visit + 1
         return _scatter(_scatter(_scatter(self._seed & _WORD) + index) + visit) & 0xFFFFFFFF
 
+    def restart(self) -> None:
+        """Count visits from 0 again."""
+        for index in range(len(self._visits)):
+            self._visits[index] = 0
+
     def generators(self, index: int) -> tuple[np.random.RandomState, random.Random]:
         """The sample's own generators for its next visit; they draw as np.random and random do once seeded so."""
         seed = self.next(index)

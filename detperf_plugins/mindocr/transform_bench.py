@@ -18,7 +18,15 @@ import numpy as np
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 
-__all__ = ["PIPELINE", "stock_names", "time_loaders", "time_transforms", "write_pictures"]
+__all__ = [
+    "COLUMNS",
+    "PIPELINE",
+    "probe_loader",
+    "stock_names",
+    "time_loaders",
+    "time_transforms",
+    "write_pictures",
+]
 
 # The training pipeline of DBNet on ICDAR 2015, as MindOCR's configs have it.
 PIPELINE: list[dict[str, Any]] = [
@@ -113,13 +121,17 @@ def stock_names(step: Any) -> list[str]:
 
 
 def time_transforms(
-    label_file: Path, folder: Path, options: Options, pipeline: Sequence[Any] = PIPELINE, passes: int = 7
+    label_file: Path,
+    folder: Path,
+    perf: dict[str, Any],
+    pipeline: Sequence[Any] = PIPELINE,
+    passes: int = 7,
 ) -> list[dict[str, Any]]:
     """Stock and rewritten transforms in turns, sample by sample, with the same draws.
 
     Args:
         label_file, folder: records, and where their pictures lie.
-        options: how the pipeline is rewritten.
+        perf: how the pipeline is rewritten; the attributes of `pipeline.Options`.
         pipeline: stock transforms.
         passes: over all records; the first one is not counted.
 
@@ -130,14 +142,16 @@ def time_transforms(
         not exact).
     """
     register()
+    options = Options(**perf)
     rewritten = rewrite(pipeline, options)
     groups = [stock_names(step) for step in rewritten]
     records = [line.split("\t", 1) for line in label_file.read_text(encoding="utf-8").splitlines() if line]
     stock_times, our_times = [], []
     mismatches = 0 if options.level == "exact" else -1
-    with _Side(list(pipeline), [len(names) for names in groups], False) as stock, _Side(
-        rewritten, [1] * len(groups), True
-    ) as ours:
+    with (
+        _Side(list(pipeline), [len(names) for names in groups], False) as stock,
+        _Side(rewritten, [1] * len(groups), True) as ours,
+    ):
         for turn in range(passes + 1):
             spent = {stock: np.zeros(len(groups)), ours: np.zeros(len(groups))}
             for index, (name, label) in enumerate(records):
@@ -296,3 +310,28 @@ def time_loaders(
             "samples_per_s": round(statistics.median(values), 2),
             "ratio": round(statistics.median(ratios), 3),
         }
+
+
+def probe_loader(
+    label_file: Path,
+    folder: Path,
+    perf: dict[str, Any],
+    workers: Sequence[int] | None,
+    kinds: Sequence[str],
+    batch_size: int,
+    pipeline: Sequence[Any] = PIPELINE,
+) -> list[dict[str, Any]]:
+    """Rows of `loader.probe` over our data set, with `chosen` in the one that `num_workers: auto` would take."""
+    from detperf_plugins.mindocr.dataset import PerfDetDataset
+    from detperf_plugins.mindocr.loader import choose, probe
+
+    source = PerfDetDataset(
+        data_dir=str(folder),
+        label_file=str(label_file),
+        transform_pipeline=copy.deepcopy(list(pipeline)),
+        output_columns=COLUMNS,
+        perf=perf,
+    )
+    rows = probe(source, workers, kinds, batch_size)
+    best = choose(rows)
+    return [{**row, "chosen": row is best} for row in rows]

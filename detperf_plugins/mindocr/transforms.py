@@ -117,7 +117,7 @@ class PerfValidatePolygons:
         return verdicts.tolist()
 
     def _pieces(
-        self, poly: np.ndarray, ignore: bool, width: int, height: int
+        self, poly: np.ndarray, ignore: bool, height: int, width: int
     ) -> list[tuple[np.ndarray, bool]]:
         """What stock makes of one polygon; nothing where it lies outside."""
         from shapely.errors import ShapelyError

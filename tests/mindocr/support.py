@@ -13,7 +13,17 @@ import pytest
 from detperf_plugins.mindocr import activate
 from detperf_plugins.mindocr.transform_bench import COLUMNS, PIPELINE
 
-__all__ = ["COLUMNS", "PIPELINE", "NanFreeBorderMap", "box", "make", "parts_of_shrunk", "seeded", "stock", "write_set"]
+__all__ = [
+    "COLUMNS",
+    "PIPELINE",
+    "NanFreeBorderMap",
+    "box",
+    "make",
+    "parts_of_shrunk",
+    "seeded",
+    "stock",
+    "write_set",
+]
 
 if not all(importlib.util.find_spec(name) for name in ("mindspore", "mindocr")):
     pytest.skip("MindOCR is not installed here", allow_module_level=True)
@@ -73,7 +83,9 @@ def write_set(folder, labels, size=(96, 128)):
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for index, label in enumerate(labels):
-        image = np.random.default_rng(index).integers(0, 256, (size[0] // 8, size[1] // 8, 3)).astype(np.uint8)
+        image = (
+            np.random.default_rng(index).integers(0, 256, (size[0] // 8, size[1] // 8, 3)).astype(np.uint8)
+        )
         cv2.imwrite(str(folder / f"{index}.jpg"), cv2.resize(image, size[::-1]))
         lines.append(label if isinstance(label, bytes) else f"{index}.jpg\t{json.dumps(label)}\n".encode())
     path = folder / "labels.txt"

@@ -23,7 +23,11 @@ def ours(data, **arguments):
 
 def compare(polys, tags, size=(SIZE, SIZE), **arguments):
     """Both on copies of the same sample; every map compared."""
-    data = {"image": np.zeros((*size, 3), np.uint8), "polys": polys, "ignore_tags": np.array(tags, dtype=bool)}
+    data = {
+        "image": np.zeros((*size, 3), np.uint8),
+        "polys": polys,
+        "ignore_tags": np.array(tags, dtype=bool),
+    }
     shrink = {key: arguments[key] for key in ("min_text_size", "shrink_ratio") if key in arguments}
     border = {key: arguments[key] for key in ("shrink_ratio", "thresh_min", "thresh_max") if key in arguments}
     expected = NanFreeBorderMap(**border)(stock("ShrinkBinaryMap", **shrink)(copy.deepcopy(data)))
@@ -114,7 +118,9 @@ def test_curved_texts_of_totaltext(data):
 def grid(count_x, count_y, corners, pitch=(24, 18)):
     angles = 2 * np.pi * np.arange(corners) / corners + 0.3
     ring = np.stack([np.cos(angles) * 10, np.sin(angles) * 7], axis=1)
-    return np.array([ring + (12 + pitch[0] * x, 9 + pitch[1] * y) for y in range(count_y) for x in range(count_x)])
+    return np.array(
+        [ring + (12 + pitch[0] * x, 9 + pitch[1] * y) for y in range(count_y) for x in range(count_x)]
+    )
 
 
 def test_a_page_of_1000_words():
@@ -158,10 +164,10 @@ def test_every_part_of_a_dumbbell_is_painted():
     [
         [[40, 40], [80, 40], [40, 70], [80, 70]],  # corners in zigzag order
         [[10, 10], [80, 10]],  # two points
-        [[10, 10], [50, 50], [90, 90]],  # no area
+        [[10, 10], [40, 40], [70, 70]],  # no area
         [[10.2, 10.1], [10.9, 30.0], [10.4, 60.0]],  # a line on the pixel grid
         [[50.67, 20.71], [50.72, 21.93], [48.67, 21.21], [50.28, 21.52]],  # under two pixels
-        [[10, 10], [60, 20], [60, 60], [20, 15], [50, 70], [10, 50]],  # a loop
+        [[10, 10], [60, 20], [20, 60], [15, 30], [70, 55], [10, 65]],  # a loop
     ],
     ids=["zigzag", "two points", "no area", "line", "tiny", "loop"],
 )
@@ -169,7 +175,10 @@ def test_a_bad_polygon_is_masked_out_and_spares_the_others(poly):
     good = np.array([[10, 74], [80, 74], [80, 92], [10, 92]], float)
     sample = {"image": np.zeros((SIZE, SIZE, 3), np.uint8)}
     alone = ours({**sample, "polys": [good], "ignore_tags": np.array([False])})
-    both = ours({**sample, "polys": [np.array(poly, float), good], "ignore_tags": np.array([False, False])}, min_text_size=0)
+    both = ours(
+        {**sample, "polys": [np.array(poly, float), good], "ignore_tags": np.array([False, False])},
+        min_text_size=0,
+    )
     assert both["ignore_tags"].tolist() == [True, False]
     for key in ("binary_map", "thresh_map", "thresh_mask"):
         np.testing.assert_array_equal(both[key], alone[key])

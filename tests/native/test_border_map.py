@@ -61,7 +61,10 @@ def polygons(draw):
         turn = draw(st.floats(0, 6))
         polys.append(
             [
-                (cx + r * math.cos(turn + 2 * math.pi * i / corners), cy + r * math.sin(turn + 2 * math.pi * i / corners))
+                (
+                    cx + r * math.cos(turn + 2 * math.pi * i / corners),
+                    cy + r * math.sin(turn + 2 * math.pi * i / corners),
+                )
                 for i, r in enumerate(radii)
             ]
         )
@@ -110,7 +113,8 @@ def test_repeated_points_change_nothing():
     padded = [*quad, quad[-1], quad[-1]]
     boxes = [[0, 0, 47, 47]]
     np.testing.assert_array_equal(
-        border_map(*csr([quad]), [4.0], boxes, SIZE, SIZE), border_map(*csr([padded]), [4.0], boxes, SIZE, SIZE)
+        border_map(*csr([quad]), [4.0], boxes, SIZE, SIZE),
+        border_map(*csr([padded]), [4.0], boxes, SIZE, SIZE),
     )
     np.testing.assert_allclose(measure_rings(*csr([padded]))[:2], measure_rings(*csr([quad]))[:2], rtol=1e-15)
     assert not measure_rings(*csr([padded]))[2].any()
