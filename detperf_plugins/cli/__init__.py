@@ -44,7 +44,7 @@ def _load_verbs() -> None:
 
 
 # In the order in which `detperf --help` lists them.
-VERBS = ("demo", "train", "configs", "env", "lint", "log", "explain", "bench", "bench_transforms", "samples", "profile")
+VERBS = ("demo", "train", "configs", "env", "lint", "log", "explain", "bench", "bench_transforms", "samples", "profile", "bench_train", "report")
 
 
 def main() -> None:

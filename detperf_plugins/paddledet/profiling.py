@@ -27,22 +27,16 @@ from detperf_plugins.measure.timeline import (
     range_rows,
 )
 from detperf_plugins.measure.timers import timer_rows
+from detperf_plugins.paddledet import short_run
 from detperf_plugins.paddledet.events import read_events
 from detperf_plugins.paddledet.ranges import READER, name_parts
+from detperf_plugins.paddledet.short_run import Finished
 
 __all__ = ["Settings", "main", "run"]
 
 
-# The run ends after so many steps, not epochs; every step is logged, none is saved.
-ENDLESS = ("epoch=1000000", "snapshot_epoch=1000000", "log_iter=1")
-
-
 class Settings(argparse.Namespace):
     """What a run is told; see the arguments of `main`."""
-
-
-class _Finished(Exception):
-    """All wanted steps have been seen; the trainer's loop is left through it."""
 
 
 class _Session:
@@ -75,6 +69,12 @@ class _Session:
         self.batch_open = False
         return batch
 
+    def note(self, reader_s: float, batch_s: float) -> None:
+        """The trainer's own timers of the step that has just ended."""
+        if self.settings.first <= self.step <= self.settings.last:
+            self.timers.append((reader_s, batch_s))
+        emit(step=self.step)
+
     def _boundary(self) -> None:
         self.close_step()
         self.step += 1
@@ -88,7 +88,7 @@ class _Session:
             self.current = Timeline(marker=_record_event)
             self._watch()
         elif step == last + 2 + self.settings.op_steps:
-            raise _Finished
+            raise Finished
         elif first <= step <= last:
             off = self.settings.alternate and (step - first) % 2
             self.current = None if off else self.profiled
@@ -175,58 +175,26 @@ def run(settings: Settings) -> dict[str, Any]:
         the class behind each range), steps, step_ms (median), total_ms, coverage, overhead, batch_size, and
         `stopped`: why the run ended early, else None.
     """
-    from detperf_plugins.paddledet import runner
-
-    words = [*settings.overrides, *ENDLESS, f"save_dir={settings.out}"]
-    try:
-        settings.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DetperfError(f"cannot write {settings.out}: {error.strerror or error}") from error
-    cfg = runner.load(settings.config, words, plugins=not settings.stock, replace=settings.replace)
-    cfg["amp"] = settings.amp or cfg.get("amp", False)
-    trainer = runner.build_trainer(cfg, seed=settings.seed)
-    if cfg.get("pretrain_weights"):
-        trainer.load_weights(cfg.pretrain_weights)
+    cfg, trainer = short_run.prepare(
+        settings.config,
+        settings.overrides,
+        settings.out,
+        amp=settings.amp,
+        seed=settings.seed,
+        plugins=not settings.stock,
+        replace=settings.replace,
+    )
     session = _Session(settings, on_device=bool(cfg.get("use_gpu")))
-    trainer.register_callbacks([_recorder(trainer, session)])
+    short_run.on_each_step(trainer, session.note)
     emit(steps=settings.last + 1 + settings.op_steps)
     sources, undo = name_parts(trainer, lambda: session.current)
-    reader = type(trainer.loader)
-    stock_next = reader.__next__
-    reader.__next__ = lambda self: session.fetch(stock_next, self)
-    stopped = None
     try:
-        trainer.train()
-    except _Finished:
-        pass
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    except (MemoryError, OSError, RuntimeError, SystemError, TypeError, ValueError, KeyError) as error:
-        stopped = f"{type(error).__name__}: {_sentence(error)}"
+        error = short_run.train(trainer, session.fetch)
     finally:
         session.end()
-        reader.__next__ = stock_next
         undo()
+    stopped = None if error is None else short_run.sentence(error)
     return {**_result(session, cfg.TrainReader["batch_size"]), "sources": sources, "stopped": stopped}
-
-
-def _sentence(error: BaseException) -> str:
-    """The telling line of an error: Paddle puts a C++ traceback before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error:" in line] or lines or [type(error).__name__]
-    return telling[-1][:300]
-
-
-def _recorder(trainer: Any, session: _Session) -> Any:
-    from ppdet.engine.callbacks import Callback
-
-    class Recorder(Callback):
-        def on_step_end(self, status: dict[str, Any]) -> None:
-            if session.settings.first <= session.step <= session.settings.last:
-                session.timers.append((float(status["data_time"].value), float(status["batch_time"].value)))
-            emit(step=session.step)
-
-    return Recorder(trainer)
 
 
 def _result(session: _Session, batch_size: int) -> dict[str, Any]:

@@ -1,0 +1,207 @@
+"""Tables in README and docs, made from the JSON files in docs/benchmarks.
+
+`python -m detperf_plugins.measure.tables` rewrites all pages; with `--check` it fails where one would change.
+A table stands between `<!-- bench:NAME -->` and `<!-- /bench -->`; `NAME` is a key of `REGIONS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from detperf_plugins.errors import DetperfError, UnreadableInput
+from detperf_plugins.measure.child import write_file
+from detperf_plugins.measure.markdown import table
+from detperf_plugins.measure.train_table import gain_table
+
+__all__ = ["BENCHMARKS", "REGIONS", "Region", "link_from", "main", "pages", "regenerated"]
+
+BENCHMARKS = Path("docs") / "benchmarks"
+Row = Mapping[str, Any]
+Column = tuple[str, Callable[[Row], str]]
+MARK = re.compile(
+    r"(?P<open><!-- bench:(?P<name>[\w-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Region:
+    """What stands in one marked region.
+
+    Attributes:
+        file: below docs/benchmarks; written by a verb's `--json`.
+        columns: header and text of each column; empty for the gain table of `bench train`.
+        where: fields that a row must have for it to be shown.
+        rows: the top-level field that holds the rows.
+        least: rows are left out whose `cpu_ratio` (% of a step) is below it.
+    """
+
+    file: str
+    columns: tuple[Column, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    rows: str = "rows"
+    least: float = 0.0
+
+
+def _number(key: str, digits: int, per: str = "") -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        value = row[key]
+        return "-" if value is None else f"{value / (row[per] if per else 1):.{digits}f}"
+
+    return text
+
+
+def _text(key: str) -> Callable[[Row], str]:
+    return lambda row: str(row[key])
+
+
+def _pair(one: str, other: str) -> Callable[[Row], str]:
+    return lambda row: f"{row[one]} to {row[other]}"
+
+
+_TARGETS: tuple[Column, ...] = (
+    ("model", _text("model")),
+    ("batch size", _text("batch_size")),
+    ("stock, ms", _number("stock_ms", 1)),
+    ("plugin, ms", _number("plugin_ms", 1)),
+    (
+        "times faster (quartiles)",
+        lambda row: f"{row['ratio']:.1f} ({row['ratio_low']:.1f} to {row['ratio_high']:.1f})",
+    ),
+    ("operators", _pair("stock_ops", "plugin_ops")),
+    ("host reads", _pair("stock_host_reads", "plugin_host_reads")),
+    ("values that differ", _text("mismatches")),
+)
+_MODULES: tuple[Column, ...] = (
+    ("part", lambda row: "&nbsp;&nbsp;" * row["depth"] + row["name"]),
+    ("calls", _text("calls")),
+    ("CPU total, ms", _number("cpu_total_ms", 1)),
+    ("avg", _number("cpu_avg_ms", 2)),
+    ("max", _number("cpu_max_ms", 2)),
+    ("min", _number("cpu_min_ms", 2)),
+    ("ratio, %", _number("cpu_ratio", 2)),
+)
+_OPS: tuple[Column, ...] = (("operator", _text("op")), *_MODULES[1:])
+_TIMERS: tuple[Column, ...] = (
+    ("", _text("timer")), *((key, _number(key, 5)) for key in ("avg", "max", "min", "median"))
+)  # fmt: skip
+_ADVICE: tuple[Column, ...] = (
+    ("part", _text("part")),
+    ("ms a step", _number("cpu_ms", 2)),
+    ("host reads", _text("host_reads")),
+    ("waiting operators", _number("waiting_ops", 0)),
+    ("advice", _text("advice")),
+)
+
+REGIONS: dict[str, Region] = {
+    **{
+        part: Region("targets.json", _TARGETS, {"part": part})
+        for part in ("mask", "rpn", "bbox", "proposals", "all")
+    },
+    "train": Region("bench_train.json"),
+    "profile-parts": Region("profile.json", _MODULES, least=0.1),
+    "profile-ops": Region("profile.json", _OPS, rows="ops", least=1.0),
+    "profile-timers": Region("profile.json", _TIMERS, rows="timers"),
+    "profile-advice": Region("profile.json", _ADVICE, rows="advice"),
+}
+
+
+def pages(root: Path) -> list[Path]:
+    """README.md and every page below docs/."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
+def link_from(page: Path, root: Path) -> str:
+    """The folder of the JSON files as a page links to it."""
+    return os.path.relpath(root / BENCHMARKS, page.parent)
+
+
+def regenerated(text: str, benchmarks: Path, link: str = "benchmarks") -> str:
+    """A page with all its regions made anew; one whose JSON file does not exist is left empty.
+
+    Args:
+        text: of the page.
+        benchmarks: folder of the JSON files.
+        link: the same folder, as the page links to it.
+
+    Raises:
+        UnreadableInput: a region has an unknown name or is never closed, or a JSON file is no result.
+    """
+    opened, closed = text.count("<!-- bench:"), len(MARK.findall(text))
+    if opened != closed:
+        raise UnreadableInput(f"{opened} regions are opened with <!-- bench:NAME -->, {closed} closed")
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in REGIONS:
+            raise UnreadableInput(f"no table is called {name!r}; there are: {', '.join(REGIONS)}")
+        file = benchmarks / REGIONS[name].file
+        return match["open"] + (_filled(REGIONS[name], file, link) if file.is_file() else "") + match["close"]
+
+    return MARK.sub(fill, text)
+
+
+def _filled(region: Region, file: Path, link: str) -> str:
+    try:
+        result = json.loads(file.read_text(encoding="utf-8"))
+        rows = [row for row in result[region.rows] if _wanted(region, row)]
+        if region.columns:
+            header = [head for head, _ in region.columns]
+            lines = [[text(row) for _, text in region.columns] for row in rows]
+        else:
+            header, lines = gain_table(rows)
+        return f"{table(header, lines)}\n{_conditions(result, f'{link}/{file.name}')}\n"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnreadableInput(f"{file} is no result of the verb that writes it: {error!r}") from error
+
+
+def _wanted(region: Region, row: Row) -> bool:
+    return all(row[key] == value for key, value in region.where.items()) and (
+        not region.least or row["cpu_ratio"] >= region.least
+    )
+
+
+def _conditions(result: Mapping[str, Any], link: str) -> str:
+    """One line: where, with which versions, when, and by which command the table was measured."""
+    conditions, versions = result["conditions"], result["versions"]
+    paddle = next(
+        (f"{name} {versions[name]}" for name in ("paddlepaddle-gpu", "paddlepaddle") if name in versions), ""
+    )
+    facts = [f"{conditions['processor']}, {conditions['cores']} cores", paddle, conditions.get("date", "")]
+    command = shlex.join(_portable(result["command"]))
+    where = "; ".join(fact for fact in facts if fact)
+    return f"{where}; `{command}` ([figures]({link}))."
+
+
+def _portable(words: Sequence[str]) -> list[str]:
+    """A command without the folders of the machine it ran on."""
+    return [Path(word).name if word.startswith("/") else word for word in words]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Rewrite the tables, or compare; exit status 1 where `--check` finds a difference."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--check", action="store_true", help="change nothing, fail where a page would change")
+    options = parser.parse_args(arguments)
+    try:
+        for path in pages(options.root):
+            old = path.read_text(encoding="utf-8")
+            new = regenerated(old, options.root / BENCHMARKS, link_from(path, options.root))
+            if new != old and options.check:
+                raise DetperfError(f"{path.name} is not what docs/benchmarks says: run this without --check")
+            if new != old:
+                write_file(path, new)
+    except DetperfError as error:
+        raise SystemExit(f"detperf: {error}") from error
+
+
+if __name__ == "__main__":
+    main()
