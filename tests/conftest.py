@@ -13,11 +13,13 @@ zlib.decompress(zlib.compress(b"before paddle"))
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_PADDLEDET = all(importlib.util.find_spec(name) for name in ("paddle", "ppdet"))
+HAS_MINDOCR = all(importlib.util.find_spec(name) for name in ("mindspore", "mindocr"))
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Tests of a host's room are not even imported where that host is missing."""
-    if "paddledet" in collection_path.parts[len(ROOT.parts) :] and not HAS_PADDLEDET:
+    parts = collection_path.parts[len(ROOT.parts) :]
+    if ("paddledet" in parts and not HAS_PADDLEDET) or ("mindocr" in parts and not HAS_MINDOCR):
         return True
     return None
 

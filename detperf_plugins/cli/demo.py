@@ -10,6 +10,7 @@ import typer
 from detperf_plugins.cli import FAILED, app
 from detperf_plugins.cli.configs import find_config
 from detperf_plugins.cli.output import JSON_OPTION, console, print_table, write_json
+from detperf_plugins.errors import UnreadableInput
 
 __all__ = ["demo"]
 
@@ -28,10 +29,14 @@ def demo(
     ),
     size: int = typer.Option(128, "--size", help="Longer side of the training images, pixels."),
     steps: Optional[int] = typer.Option(None, "--steps", help="Training steps of each run."),
-    overlay: str = typer.Option(
-        "exact_targets",
+    overlay: Optional[str] = typer.Option(
+        None,
         "--overlay",
-        help="What the plugin run has more than the stock run: see detperf configs.",
+        help="What the plugin run has more than stock (exact_targets or fast_data): see detperf configs.",
+    ),
+    host: str = typer.Option("paddledet", "--host", help="paddledet (Mask R-CNN) or mindocr (DBNet)."),
+    labels: Optional[Path] = typer.Option(
+        None, "--labels", help="mindocr: train on your own label file, pictures in --images."
     ),
     random_sampling: bool = typer.Option(
         False, "--random-sampling", help="Draw anchors and RoIs at random, as a real training does."
@@ -40,10 +45,16 @@ def demo(
     tolerance: float = typer.Option(1e-5, "--tolerance", help="Largest allowed difference between losses."),
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
-    """Train a tiny Mask R-CNN twice, stock and with the plugins, and compare losses, AP and times.
+    """Train a tiny Mask R-CNN (or DBNet) twice, stock and with the plugins, and compare losses, AP and times.
 
     Exit status 1 where any loss of the two runs differs by more than the tolerance.
     """
+    if host == "mindocr":
+        _mindocr(out, labels, images, size, steps, quick, seed, overlay or "fast_data", tolerance, json_path)
+        return
+    if host != "paddledet":
+        raise UnreadableInput(f"--host {host} is unknown; there are paddledet and mindocr")
+    overlay = overlay or "exact_targets"
     from detperf_plugins.measure import sidebyside
     from detperf_plugins.paddledet import demo as room
 
@@ -78,6 +89,57 @@ def demo(
         "overlay": overlay, "random_sampling": random_sampling, "picture": str(picture),
         "largest_loss_difference": difference,
     }  # fmt: skip
+    write_json(json_path, rows, conditions, losses=losses)
+    if not difference <= tolerance:
+        console.print("[red]The losses differ by more than the tolerance.[/red]")
+        raise typer.Exit(FAILED)
+
+
+def _mindocr(
+    out: Path,
+    labels: Optional[Path],
+    images: Optional[Path],
+    size: int,
+    steps: Optional[int],
+    quick: bool,
+    seed: int,
+    overlay: str,
+    tolerance: float,
+    json_path: Optional[Path],
+) -> None:
+    """The same for DBNet."""
+    from detperf_plugins.measure import sidebyside
+    from detperf_plugins.mindocr import demo as room
+
+    plan = room.plan(
+        out,
+        labels=labels,
+        images=images,
+        size=size,
+        steps=steps,
+        quick=quick,
+        seed=seed,
+        overlays=[find_config(overlay), find_config("rare_checkpoints")],
+    )
+    console.print(f"Data: {plan.description}. Two runs of {plan.steps} steps, seed {seed}.", soft_wrap=True)
+    results = room.run_both(plan, console)
+    rows = room.rows(results)
+    difference = room.largest_difference(results)
+    picture = room.picture(plan, results)
+    print_table(
+        f"DBNet, stock and with {overlay} from one seed",
+        ("", "stock", "tuned", "tuned / stock"),
+        sidebyside.as_table(rows),
+    )
+    console.print(
+        f"Largest difference between the losses of a step: {difference:.3g} (allowed: {tolerance:g})"
+    )
+    console.print(f"Picture: {picture}", soft_wrap=True)
+    conditions = {
+        "data": plan.description, "steps": plan.steps, "seed": seed, "size": size, "tolerance": tolerance,
+        "overlay": overlay, "picture": str(picture), "largest_loss_difference": difference,
+    }  # fmt: skip
+    losses = {name: result["summary"]["losses"] for name, result in results.items()}
     write_json(json_path, rows, conditions, losses=losses)
     if not difference <= tolerance:
         console.print("[red]The losses differ by more than the tolerance.[/red]")

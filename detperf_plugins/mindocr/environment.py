@@ -1,4 +1,4 @@
-"""What MindOCR can run on here: MindSpore and its CPU convolutions, Ascend cards, CANN and its Python packages."""
+"""What MindOCR can run on here: MindSpore and its CPU convolutions, Ascend cards, CANN and its packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def mindspore_rows() -> list[dict[str, Any]]:
     if hosts.version_of("mindspore") is None:
         return []
     code = (
-        "from detperf_plugins.mindocr import compat; guarded = compat.guard_onednn(); import mindspore as ms; "
+        "from detperf_plugins.mindocr import compat; guarded = compat.guard_onednn(); "
+        "import mindspore as ms; "
         "target = ms.get_context('device_target'); "
         "slow = compat.slow_convolution() if target == 'CPU' else None; "
         "print('DETPERF', ms.__version__, target, guarded, slow, sep='|')"

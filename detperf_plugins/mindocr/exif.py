@@ -1,5 +1,7 @@
-"""DecodeImage under `use_minddata`, turned as the EXIF mark says: MindSpore's Decode leaves pictures as stored,
-OpenCV, with which the boxes agree, turns them."""
+"""DecodeImage under `use_minddata`, turned as the EXIF mark says.
+
+MindSpore's Decode leaves pictures as stored; OpenCV, with which the boxes agree, turns them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forward passes that stand in for MindOCR's under AMP O2 and O3. MindSpore compiles this source: keep it plain."""
+"""Forward passes in the place of MindOCR's under AMP O2 and O3; MindSpore compiles this source as it is."""
 
 from __future__ import annotations
 

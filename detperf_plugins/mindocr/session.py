@@ -30,6 +30,7 @@ class Session:
         phases_json: where the phases go beside the checkpoint folder, or None.
         lint: called with (config path, overrides) once a config is known; set by the command, which may
             use the doctor.
+        on_step: called with (number, loss) after each step, for progress bars.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Session:
         self.replace = False
         self.phases_json: Path | None = None
         self.lint: Callable[[Path, Sequence[str]], None] | None = None
+        self.on_step: Callable[[int, float], None] | None = None
         self._cache: CompileCache | None = None
         self._interval: checkpoints.Interval | None = None
         self._ready = False
@@ -89,7 +91,7 @@ class Session:
         compat.warn_of_slow_convolution()
 
     def dataset_builder(self, original: Any) -> Callable[..., Any]:
-        """`build_dataset`: context first; our data set where `perf`, `num_workers: auto` or --replace ask for it."""
+        """`build_dataset`: context first; our data set where `perf`, auto workers or --replace want it."""
 
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
@@ -168,7 +170,7 @@ class Session:
             wanted = bool(args[0] if args else kwargs.get("dataset_sink_mode", False))
             self._explain_sink(wanted)
             _go_on_from(train_dataset, kwargs.get("initial_epoch", 0))
-            head, tail = step_timers(self.phases, self._after_first_step)
+            head, tail = step_timers(self.phases, self._after_first_step, self.on_step)
             try:
                 return original(model, epoch, train_dataset, [head, *own, tail], *args, **kwargs)
             finally:

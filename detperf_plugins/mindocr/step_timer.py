@@ -12,12 +12,17 @@ from detperf_plugins.mindocr.phases import Phases, Step
 __all__ = ["step_timers"]
 
 
-def step_timers(phases: Phases, on_first_step: Callable[[], None]) -> tuple[Any, Any]:
+def step_timers(
+    phases: Phases,
+    on_first_step: Callable[[], None],
+    on_step: Callable[[int, float], None] | None = None,
+) -> tuple[Any, Any]:
     """A callback to stand before and one to stand after the user's own.
 
     Args:
         phases: filled with steps, losses and the time of the callbacks in between.
         on_first_step: called once when the first step is over.
+        on_step: called with (number, loss) after each; the loss is waited for then.
 
     In sink mode MindSpore calls back once an epoch (or sink_size): a `Step` then stands for all of them.
     Only the first step and, on a CPU, every step is waited for: elsewhere the device runs ahead, and a
@@ -53,12 +58,14 @@ def step_timers(phases: Phases, on_first_step: Callable[[], None]) -> tuple[Any,
             loss = params.net_outputs
             loss = loss[0] if isinstance(loss, (tuple, list)) else loss
             first = not phases.steps
-            if first or on_cpu:
+            if first or on_cpu or on_step is not None:
                 loss = float(loss.asnumpy())
             self.pending.append(loss)
             count = params.batch_num if params.dataset_sink_mode else 1
             step = Step(params.cur_epoch_num, count, self.data, time.perf_counter() - self.began)
             phases.steps.append(step)
+            if on_step is not None:
+                on_step(len(phases.steps), loss)
             if first:
                 phases.facts["sinks"] = bool(params.dataset_sink_mode)
                 on_first_step()
