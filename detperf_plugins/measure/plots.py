@@ -21,15 +21,17 @@ def demo_picture(
     curves: Mapping[str, Sequence[float]],
     pictures: Sequence[Mapping[str, Any]],
     names: Mapping[int, str],
+    caption: str = "Predicted masks after training",
 ) -> Path:
-    """Loss curves on top, predicted masks over pictures below.
+    """Loss curves on top, predicted masks or polygons over pictures below.
 
     Args:
         path: the PNG to write.
         curves: total loss of each step by run.
         pictures: each with `path` of the image and `masks`: COCO results with an RLE `segmentation`,
-            `category_id` and `score`.
+            `category_id` and `score`; or `polygons`: [[x, y], ...] each, in pixels.
         names: class name by category id.
+        caption: above the pictures.
 
     Returns:
         `path`.
@@ -49,12 +51,25 @@ def demo_picture(
     axes.legend()
     axes.grid(alpha=0.3)
     if pictures:
-        bottom.suptitle("Predicted masks after training")
+        bottom.suptitle(caption)
         for axis, one in zip(np.atleast_1d(bottom.subplots(1, len(pictures))), pictures):
-            _draw_masks(axis, one, names)
+            if "polygons" in one:
+                _draw_polygons(axis, one)
+            else:
+                _draw_masks(axis, one, names)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path
+
+
+def _draw_polygons(axis: Any, picture: Mapping[str, Any]) -> None:
+    from PIL import Image
+
+    axis.imshow(np.asarray(Image.open(picture["path"]).convert("RGB")))
+    for polygon in picture["polygons"]:
+        corners = np.asarray([*polygon, polygon[0]])
+        axis.plot(corners[:, 0], corners[:, 1], color=COLOURS[1], linewidth=1.6)
+    axis.set_axis_off()
 
 
 def _draw_masks(axis: Any, picture: Mapping[str, Any], names: Mapping[int, str]) -> None:

@@ -65,6 +65,9 @@ def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
+# Ends of the names of times and rates: these are compared as a ratio, and shown with two decimals.
+TIMES = ("_ms", "_s")
+
 LABELS = {
     "steps": "steps",
     "first_loss": "loss, first eighth",
@@ -75,6 +78,14 @@ LABELS = {
     "step_ms": "step, median ms",
     "reader_ms": "of that reader, ms",
     "mask_targets_ms": "of that mask targets, ms",
+    "hmean": "h-mean",
+    "data_wait_ms": "waiting for data, ms a step",
+    "images_per_s": "img/s after the first epoch",
+    "import_s": "imports, s",
+    "data_set_s": "data set, s",
+    "model_s": "model and optimizer, s",
+    "compile_s": "compile, s",
+    "start_s": "until the first step, s",
 }
 
 
@@ -87,7 +98,7 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str
             continue
         label = LABELS.get(key, f"{key.replace('last_', '')}, last eighth")
         values = [row[key] for row in (stock, plugin)]
-        ratio = f"{values[1] / values[0]:.3f}" if key.endswith("_ms") and values[0] else ""
+        ratio = f"{values[1] / values[0]:.3f}" if key.endswith(TIMES) and all(values) else ""
         table.append((label, *(_format(key, value) for value in values), ratio))
     return table  # type: ignore[return-value]
 
@@ -97,4 +108,4 @@ def _format(key: str, value: Any) -> str:
         return "-"
     if key == "steps":
         return str(value)
-    return f"{value:.2f}" if key.endswith("_ms") else f"{value:.4f}"
+    return f"{value:.2f}" if key.endswith(TIMES) else f"{value:.4f}"
