@@ -39,12 +39,16 @@ def _load_verbs() -> None:
     """Import every verb module, so that each registers itself with `app`."""
     from importlib import import_module
 
-    for verb in VERBS:
+    for verb in (*VERBS, *BENCH_VERBS):
         import_module(f"detperf_plugins.cli.{verb}")
 
 
 # In the order in which `detperf --help` lists them.
-VERBS = ("demo", "train", "configs", "env", "lint", "log", "explain", "bench", "bench_transforms", "samples", "profile", "bench_train", "report")
+VERBS = (
+    "demo", "train", "configs", "env", "lint", "log", "explain", "bench", "profile", "report", "samples",
+)  # fmt: skip
+# Verbs of `detperf bench`.
+BENCH_VERBS = ("bench_train", "bench_transforms")
 
 
 def main() -> None:

@@ -154,7 +154,7 @@ def _measure(
 def _run(
     run: Run, config: Path, settings: Mapping[str, Any], out: Path, on_step: Callable[[int], None]
 ) -> Mapping[str, Any]:
-    """One run in its own process; a failure is a result as well. Ctrl-C is raised when the process is gone."""
+    """One run in its own process; a failure is a result too. Ctrl-C is raised when it has ended."""
     found: dict[str, Any] = {}
 
     def on_event(event: dict[str, Any]) -> None:

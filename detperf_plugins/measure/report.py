@@ -17,6 +17,8 @@ from detperf_plugins.measure.charts import bars
 __all__ = ["page", "read_results"]
 
 LOG_LINES = 40
+# Longer texts are wrapped.
+LONG_CELL = 60
 STYLE = """
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
@@ -24,12 +26,13 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.2rem; margin-top: 2.5rem } h3 { font-
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .7rem; text-align: left; white-space: pre }
+td.long { white-space: normal; min-width: 18rem }
 td.number { text-align: right }
 th button { all: unset; cursor: pointer; font-weight: 600 }
 th button:focus-visible { outline: 2px solid }
 th[aria-sort=ascending] button::after { content: " ▲" }
 th[aria-sort=descending] button::after { content: " ▼" }
-pre { background: color-mix(in srgb, currentColor 7%, transparent); padding: .6rem; overflow-x: auto }
+pre { background: color-mix(in srgb, currentColor 7%, transparent); padding: .6rem; white-space: pre-wrap }
 img { max-width: 100%; background: #fff; border: 1px solid var(--line) }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1.2rem; font-size: .87rem }
 dd { margin: 0; overflow-wrap: anywhere }
@@ -83,10 +86,11 @@ def page(folder: Path) -> str:
     for name, result in read_results(folder).items():
         parts += [f"<h2>{html.escape(name.replace('_', ' '))}</h2>", _command(result["command"])]
         parts += [_picture(path) for path in _charts(folder, name, result)]
-        tables = {"": result["rows"], **{key: value for key, value in result.items() if key != "rows"}}
+        # The gain table of a training benchmark is what its reader looks for first.
+        tables = {"gains": result.get("gains"), **result}
         for title, rows in tables.items():
             if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-                parts += [f"<h3>{html.escape(title)}</h3>" if title else "", _table(rows)]
+                parts += [f"<h3>{html.escape(title)}</h3>", _table(rows)]
         parts += ["<h3>Conditions</h3>", _facts({**result.get("versions", {}), **result["conditions"]})]
         facts = {
             key: value
@@ -121,7 +125,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return f"<td>{html.escape('-' if value is None else str(value))}</td>"
+        text = "-" if value is None else str(value)
+        return f"<td{' class=long' if len(text) > LONG_CELL else ''}>{html.escape(text)}</td>"
     text = str(value) if isinstance(value, int) else f"{value:.4g}"
     return f'<td class="number" data-value="{value!r}">{text}</td>'
 

@@ -27,7 +27,7 @@ BENCHMARKS = Path("docs") / "benchmarks"
 Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 MARK = re.compile(
-    r"(?P<open><!-- bench:(?P<name>[\w-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL
+    r"(?P<open><!-- bench:(?P<name>[\w.-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL
 )
 
 
@@ -100,7 +100,11 @@ _ADVICE: tuple[Column, ...] = (
     ("advice", _text("advice")),
 )
 
+_ALL_TARGETS = (("part", _text("part")), *_TARGETS)
+
 REGIONS: dict[str, Region] = {
+    "targets": Region("targets.json", _ALL_TARGETS),
+    "targets-paddle-3.3": Region("targets-paddle-3.3.json", _ALL_TARGETS),
     **{
         part: Region("targets.json", _TARGETS, {"part": part})
         for part in ("mask", "rpn", "bbox", "proposals", "all")
