@@ -169,8 +169,8 @@ def _totaltext(source: Path, images: Path | None, left_out: list[str]) -> Iterat
         try:
             content = loadmat(path)
             rows = next(content[key] for key in ("polygt", "gt") if key in content)
-        except (OSError, ValueError, NotImplementedError, StopIteration, TypeError) as error:
-            left_out.append(f"{path}: no Total-Text matrix ({error})")
+        except Exception as error:  # MatReadError and whatever a damaged file leads scipy into
+            left_out.append(f"{path}: no Total-Text matrix ({error or type(error).__name__})")
             continue
         words = []
         for number, row in enumerate(rows, 1):

@@ -39,7 +39,7 @@ def run(command: list[str], ok: bool = True, cwd: Path | None = None, **more: st
 
 
 def config(folder: Path, words: Path, *bases: Path, **changes: Any) -> Path:
-    """A config over the tiny model (16 neck channels, crops of 64, batch 2) and the pictures below `words`."""
+    """A config over the tiny model (16 neck channels, crops of 64, batch 2) and the set at `words`."""
     folder.mkdir(parents=True, exist_ok=True)
     root = {"dataset": {"dataset_root": str(words)}}
     sections: dict[str, Any] = {

@@ -71,8 +71,12 @@ def test_overrides_that_are_none(tmp_path, word):
 
 
 def test_the_host_is_told_from_the_sections_also_through_a_base(tmp_path):
-    write(tmp_path, top={"_BASE_": [str(COMPLETE[0])]}, other={"architecture": "MaskRCNN", "train": 1, "model": 1},
-          tagged="lr: !PiecewiseDecay {gamma: 0.1}\nmodel: {}\ntrain: {}\n")  # fmt: skip
+    write(
+        tmp_path,
+        top={"_BASE_": [str(COMPLETE[0])]},
+        other={"architecture": "MaskRCNN", "train": 1, "model": 1},
+        tagged="lr: !PiecewiseDecay {gamma: 0.1}\nmodel: {}\ntrain: {}\n",
+    )
     assert config.is_mindocr_file(tmp_path / "top.yml")
     assert config.is_mindocr_file(tmp_path / "tagged.yml")
     assert not config.is_mindocr_file(tmp_path / "other.yml")

@@ -1,0 +1,125 @@
+"""DBNet trained through the runner: phases, sink, PyNative, compile cache, overlays, and a stock checkout."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.mindocr.scripts import OVERLAYS, config, run, train
+
+# Losses of one graph on one CPU repeat to rounding; threads may add in another order.
+SAME = 1e-4
+
+# A MindOCR checkout beside the repository; its tools/ are not in the wheel.
+CHECKOUT = ROOT.parent / "host-mindocr"
+
+
+@pytest.fixture(scope="module")
+def plain(words, tmp_path_factory):
+    """Two epochs of four steps in graph mode: the result that the others are compared with."""
+    folder = tmp_path_factory.mktemp("plain")
+    return train(config(folder, words))
+
+
+def assert_same(losses, other, tolerance=SAME):
+    assert len(losses) == len(other) and np.isfinite(losses).all()
+    np.testing.assert_allclose(losses, other, rtol=tolerance)
+
+
+def test_phases_explain_the_start_and_the_steps(plain, words):
+    result, output = plain
+    start_up = result["start_up"]
+    assert {"import mindspore", "import mindocr", "data set", "model", "checkpoint", "optimizer", "other",
+            "first batch", "compile"} == set(start_up)  # fmt: skip
+    assert all(value is not None and value >= 0 for value in start_up.values())
+    explained = sum(value for name, value in start_up.items() if name != "compile")
+    assert explained == pytest.approx(result["before_first_step"], abs=0.01)
+    assert start_up["compile"] <= result["first_step"]
+    assert start_up["import mindspore"] > 0 and start_up["model"] > 0
+    assert result["during"]["checkpoints"] > 0 and result["during"]["callbacks"] > 0
+    assert result["steps"] == len(result["losses"]) == 8
+    assert 0 <= result["data_wait_share"] < 1
+    assert result["images_per_s"] == pytest.approx(2000 / result["step_ms"], rel=0.9)
+    for word in ("import mindspore", "compile", "steady:", "img/s over the epochs after the first"):
+        assert word in output
+
+
+def test_pynative_trains_to_the_same_losses_and_phases_are_stored(plain, words, tmp_path):
+    path = config(tmp_path, words)
+    result, output = train(path, "system.mode=1", "scheduler.num_epochs=1")
+    assert result["facts"]["mode"] == "pynative"
+    # The polynomial decay depends on num_epochs: only the first loss is of the same weights.
+    assert result["losses"][0] == pytest.approx(plain[0]["losses"][0], rel=SAME)
+    assert "img/s: unknown" in output
+    stored = json.loads((tmp_path / "out" / "phases.json").read_text())
+    assert stored["losses"] == result["losses"] and stored["versions"]["mindspore"]
+
+
+def test_sink_and_jit_level_change_nothing_on_a_cpu_and_the_log_says_so(plain, words, tmp_path):
+    path = config(tmp_path, words, OVERLAYS / "sink.yml", OVERLAYS / "jit_o0.yml")
+    result, output = train(path)
+    assert_same(result["losses"], plain[0]["losses"])
+    assert result["facts"]["sinks"] is False and result["facts"]["jit_level"] == "O0"
+    assert "a CPU does not sink" in output
+
+
+@pytest.mark.slow
+def test_warm_compile_cache_is_hit_and_trains_the_same(plain, words, tmp_path):
+    path = config(tmp_path, words, OVERLAYS / "compile_cache.yml")
+    folder = f"system.compile_cache_path={tmp_path / 'cache'}"
+    cold, _ = train(path, folder)
+    warm, output = train(path, folder)
+    assert cold["facts"]["compile_cache"]["result"] == "miss"
+    assert warm["facts"]["compile_cache"]["result"] == "hit"
+    assert warm["facts"]["compile_cache"]["size_mb"] > 0.1
+    assert "compile cache: hit" in output
+    assert warm["losses"] == cold["losses"]
+    assert_same(warm["losses"], plain[0]["losses"])
+    changed, _ = train(path, folder, "loss.l1_scale=1", "scheduler.num_epochs=1")
+    assert changed["facts"]["compile_cache"]["result"] == "miss"
+    assert changed["losses"][0] < cold["losses"][0]
+
+
+@pytest.mark.slow
+def test_a_stock_checkout_trains_the_same_through_the_plugin(plain, words, tmp_path):
+    if not CHECKOUT.is_dir():
+        pytest.skip("no MindOCR checkout here")
+    path = config(tmp_path, words)
+    phases = tmp_path / "elsewhere" / "phases.json"
+    command = [sys.executable, "-m", "detperf_plugins", "--phases-json", str(phases)]
+    command += [str(CHECKOUT / "tools" / "train.py"), "-c", str(path), "-o", "system.note=a=b"]
+    output = run(command, cwd=tmp_path)
+    stored = json.loads(phases.read_text())
+    assert_same(stored["losses"], plain[0]["losses"])
+    assert stored["start_up"]["import mindspore"] > 0 and stored["start_up"]["compile"] >= 0
+    assert "Where the time went" in output
+    assert "system.note: MindOCR reads no such key" in output
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("system.amp_level=O1", "use O2"),
+        ("system.jit_level=O9", "O0, O1 and O2"),
+        ("model.resume=nowhere.ckpt", "nothing to resume from"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_with_a_sentence(words, tmp_path, override, sentence):
+    output = run(
+        [sys.executable, "-m", "detperf_plugins.mindocr.trial", "--out", str(tmp_path), "--config",
+         str(config(tmp_path, words, **{override.split(".")[0]: _section(override)}))],
+        ok=False,
+    )  # fmt: skip
+    assert sentence in output.strip().splitlines()[-1]
+
+
+def _section(override):
+    from detperf_plugins.overrides import parse_overrides
+
+    (section,) = parse_overrides([override]).values()
+    base = {"val_while_train": False} if override.startswith("system") else {}
+    return {**base, **section}
