@@ -88,7 +88,7 @@ def test_a_folder_without_results_is_refused(tmp_path):
 def test_tables_sort_in_a_browser(folder, tmp_path):
     click = (
         '<script>[...document.querySelectorAll("th button")].find(b => b.textContent == "ratio").click();'
-        'document.title = [...document.querySelectorAll("tbody")].map(one => one.rows[0].cells[0].textContent)'
+        'document.title = [...document.querySelectorAll("tbody")].map(b => b.rows[0].cells[0].textContent)'
         "</script></body>"
     )
     file = tmp_path / "clicked.html"
