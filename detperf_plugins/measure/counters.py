@@ -118,7 +118,8 @@ def gradients() -> Iterator[Counter[str]]:
     from paddle import profiler
 
     found: Counter[str] = Counter()
-    watch = profiler.Profiler(targets=[profiler.ProfilerTarget.CPU])
+    # Without a handler of its own the profiler writes its trace into the working folder.
+    watch = profiler.Profiler(targets=[profiler.ProfilerTarget.CPU], on_trace_ready=lambda _: None)
     watch.start()
     try:
         yield found
