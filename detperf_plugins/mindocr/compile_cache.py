@@ -22,7 +22,7 @@ COMPILED = ("system", "model", "loss", "scheduler", "optimizer", "loss_scaler", 
 
 def key_of(config: Mapping[str, Any], devices: int = 1) -> str:
     """Twelve hexadecimal digits that differ where the config, a version or the number of devices does."""
-    ignored = {"system": {"compile_cache_path", "log_interval", "seed"}, "train": {"ckpt_save_dir"}}
+    ignored = {"system": {"compile_cache_path", "log_interval"}, "train": {"ckpt_save_dir"}}
     parts = {
         name: {
             key: value for key, value in (config.get(name) or {}).items() if key not in ignored.get(name, ())

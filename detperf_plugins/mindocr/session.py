@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,11 @@ class Session:
                 raise UnreadableInput(f"system.jit_level is {level!r}; MindSpore has O0, O1 and O2")
             ms.set_context(jit_config={"jit_level": level})
         folder = self.setting("system.compile_cache_path")
-        if graph and folder:
+        if graph and folder and Path(sys.argv[0]).is_file():
             self._cache = CompileCache(Path(folder), key_of(self.config or {}, devices or 1))
             self._cache.enable()
+        elif graph and folder:
+            self.phases.note("compile cache: off, since MindSpore must be able to read the script it runs in")
         self._interval = checkpoints.Interval(
             self.setting("system.ckpt_save_interval", 1), int(self.setting("scheduler.num_epochs", 0))
         )

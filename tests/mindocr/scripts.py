@@ -75,6 +75,9 @@ PIPELINE = [
 
 def train(path: Path, *overrides: str, **more: str) -> tuple[dict[str, Any], str]:
     """The result of `runner.train`, and everything printed."""
-    output = run([sys.executable, "-c", TRAIN, str(path), *overrides], **more)
+    # A file: MindSpore's compile cache reads the script that was started.
+    script = path.parent / "script.py"
+    script.write_text(TRAIN, encoding="utf-8")
+    output = run([sys.executable, str(script), str(path), *overrides], **more)
     line = next(line for line in output.splitlines() if line.startswith("RESULT"))
     return json.loads(line[len("RESULT") :]), output

@@ -8,6 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from detperf_plugins.errors import DetperfError, UnreadableInput
+from detperf_plugins.mindocr import amp
+from detperf_plugins.mindocr.compile_cache import key_of
+from detperf_plugins.mindocr.session import Session
 from tests.conftest import ROOT
 from tests.mindocr.scripts import OVERLAYS, config, run, train
 
@@ -100,26 +104,26 @@ def test_a_stock_checkout_trains_the_same_through_the_plugin(plain, words, tmp_p
     assert "system.note: MindOCR reads no such key" in output
 
 
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        ("system.amp_level=O1", "use O2"),
-        ("system.jit_level=O9", "O0, O1 and O2"),
-        ("model.resume=nowhere.ckpt", "nothing to resume from"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_with_a_sentence(words, tmp_path, override, sentence):
-    output = run(
-        [sys.executable, "-m", "detperf_plugins.mindocr.trial", "--out", str(tmp_path), "--config",
-         str(config(tmp_path, words, **{override.split(".")[0]: _section(override)}))],
-        ok=False,
-    )  # fmt: skip
-    assert sentence in output.strip().splitlines()[-1]
+def test_settings_that_cannot_work_are_refused_with_a_sentence():
+    with pytest.raises(DetperfError, match="use O2"):
+        amp.check_level("O1")
+    session = Session()
+    session.config = {"system": {"jit_level": "O9"}}
+    with pytest.raises(UnreadableInput, match="O0, O1 and O2"):
+        session.dataset_builder(None)({}, {})
 
 
-def _section(override):
-    from detperf_plugins.overrides import parse_overrides
+def test_a_compile_cache_without_a_script_is_left_off_with_a_note(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    session = Session()
+    session.config = {"system": {"compile_cache_path": str(tmp_path / "cache")}}
+    session.dataset_builder(lambda dataset, loader: None)({}, {})
+    assert "compile cache" in session.phases.notes[0] and not (tmp_path / "cache").exists()
 
-    (section,) = parse_overrides([override]).values()
-    base = {"val_while_train": False} if override.startswith("system") else {}
-    return {**base, **section}
+
+def test_each_config_has_a_compile_cache_of_its_own():
+    config = {"system": {"seed": 1}, "loss": {"l1_scale": 10}, "train": {"loader": {"batch_size": 2}}}
+    changed = {**config, "loss": {"l1_scale": 1}}
+    quieter = {**config, "system": {"seed": 1, "log_interval": 50}}
+    assert key_of(config) == key_of(quieter) != key_of(changed)
+    assert key_of(config) != key_of(config, devices=2)
