@@ -82,10 +82,8 @@ def _wrap_mindocr(module: ModuleType) -> None:
 
     _replace(ms, "save_checkpoint", SESSION.saver)
     _replace(Model, "train", SESSION.trainer)
-    for name in ("SummaryRecord", "SummaryCollector"):
-        _replace(
-            getattr(ms, name, None), "record" if name == "SummaryRecord" else "step_end", _timed("summaries")
-        )
+    for owner_name, method in (("SummaryRecord", "record"), ("SummaryCollector", "step_end")):
+        _replace(getattr(ms, owner_name, None), method, _timed("summaries"))
     import mindocr.data
     import mindocr.models
     import mindocr.models.utils.load_model
