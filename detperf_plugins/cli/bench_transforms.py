@@ -1,4 +1,4 @@
-"""`detperf bench transforms`: DBNet's data path against stock MindOCR, by transform and through the loader."""
+"""`detperf bench transforms`: DBNet's data path against stock, by transform or through the loader."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Decoded pictures kept for later epochs, in files that all workers map into memory.
 
-One file a picture, its pixels as they are, in a folder on a disk or, for "memory", in the system's memory file
-system. A file is written under another name and renamed when whole: a killed run leaves nothing that a later
-one could mistake for a picture. The cache fills up to its bound and then stays: an epoch visits every picture
-once, so that anything evicted for a newcomer would be missed before the newcomer is.
+One file a picture, its pixels as they are, in a folder on a disk or, for "memory", in the system's memory
+file system. A file is written under another name and renamed when whole: a killed run leaves nothing that a
+later one could mistake for a picture. The cache fills up to its bound and then stays: an epoch visits every
+picture once, so that anything evicted for a newcomer would be missed before the newcomer is.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DecodedCache:
         return pixels.reshape(height, width, 3)
 
     def put(self, path: str, image: np.ndarray) -> bool:
-        """Keep a picture, uint8 [H, W, 3], unless the bound or the file system forbids; whether it was kept."""
+        """Keep a picture, uint8 [H, W, 3], unless the bound or the disk forbids; whether it was kept."""
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
             return False
         size = _HEADER.size + image.size

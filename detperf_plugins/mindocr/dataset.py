@@ -1,8 +1,8 @@
-"""`PerfDetDataset`: DetDataset with its labels mended, its pipeline rewritten, and no picture lost for a label.
+"""`PerfDetDataset`: DetDataset with its labels mended, its pipeline rewritten, no picture lost for a label.
 
-Stock drops a picture in every epoch for one bad box, dies where the first record is bad, and recurses without
-end where all are. Here every fault of a label file is repaired or ignored alone and named once; a picture that
-cannot be decoded is named once and the next one takes its place.
+Stock drops a picture in every epoch for one bad box, dies where the first record is bad, and recurses
+without end where all are. Here every fault of a label file is repaired or ignored alone and named once; a
+picture that cannot be decoded is named once and the next one takes its place.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class PerfDetDataset(DetDataset):
     def restart(self) -> None:
         """Forget the visits so far: the next draws are those of a new run."""
         if self._seeds is not None:
-            self._seeds.restart()
+            self._seeds.start_at(0)
 
     def _report(self, index: int, error: Exception) -> None:
         if not self._reported[index]:

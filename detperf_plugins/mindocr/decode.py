@@ -1,9 +1,9 @@
 """`PerfDecodeImage`: DecodeImage to the same pixels, from a cache of decoded pictures where one is given.
 
 The decoder's floor: JPEG entropy decoding and the inverse transform take most of it, and OpenCV's build
-already uses their SIMD versions. What can go without changing a pixel is the second pass that swaps BGR to RGB
-(libjpeg writes either order), and, in later epochs, decoding itself. Reduced decoding changes pixels and is
-opt-in.
+already uses their SIMD versions. What can go without changing a pixel is the second pass that swaps BGR to
+RGB (libjpeg writes either order), and, in later epochs, decoding itself. Reduced decoding changes pixels
+and is opt-in.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PerfDecodeImage:
         ignore_orientation: leave EXIF-rotated pictures as stored.
         cache: a folder for decoded pictures on a disk, "memory", or None.
         cache_gb: the most it may hold, in 2**30 bytes.
-        read_only: hand out cached pictures without copying them; for pipelines whose next step writes to none.
+        read_only: hand out cached pictures without copying them; where the next step writes to none.
         defer: hand out JPEGs undecoded, as `DeferredJpeg`; for PerfRandomGeometry as the next step.
 
     Called with img_path (or img_lmdb, bytes, which are never cached); adds image uint8 [H, W, 3] and

@@ -1,9 +1,9 @@
 """`PerfDetTargets`: DBNet's four target maps in one pass, as ShrinkBinaryMap and BorderMap make them.
 
-Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, and so is thresh_map but for the
-pixels that stock loses to NaN (see `detperf_plugins.native.border_map`). It differs on purpose in two places:
-every part of a text that shrinks into several is painted (stock paints the first), and a polygon that crosses
-itself is ignored (stock paints half of a bow-tie, unshrunk).
+Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, and so is thresh_map but for
+the pixels that stock loses to NaN (see `detperf_plugins.native.border_map`). It differs on purpose in two
+places: every part of a text that shrinks into several is painted (stock paints the first), and a polygon
+that crosses itself is ignored (stock paints half of a bow-tie, unshrunk).
 
 Polygons are shrunk and grown by pyclipper, as in stock; everything else is vectorised or compiled, and the
 interpreter's lock is free while the border map is made.

@@ -1,4 +1,4 @@
-"""`PerfExactGeometry` and `PerfRandomGeometry`: the run of random moves up to RandomCropWithBBox, as one step.
+"""`PerfExactGeometry` and `PerfRandomGeometry`: the moves up to RandomCropWithBBox as one step.
 
 Both draw what the stock transforms draw, from the same generators in the same order, so polys are equal.
 `PerfExactGeometry` renders the same pixels as stock, but only those that the crop shows.
@@ -169,7 +169,7 @@ class PerfExactGeometry(_Geometry):
             for one in drawn[:-1]:
                 wanted = windows.pop()
                 picture, at = one.part(picture, at, wanted), wanted
-            last = drawn[-1] if drawn else Drawn(picture.shape[:2], picture.shape[:2])
+            last = drawn[-1] if drawn else Drawn((0, 0), (0, 0))
             return shrink(last, picture, at, window, factor)
         picture = self._coloured(picture)
         for one in drawn:
@@ -209,7 +209,7 @@ class PerfRandomGeometry(_Geometry):
 
 
 class _ColourJitter:
-    """Brightness and saturation as one 3 x 3 colour matrix, as RandomColorAdjust but for its rounding between."""
+    """Brightness and saturation as one 3 x 3 colour matrix, RandomColorAdjust but for rounding between."""
 
     def __init__(self, brightness: float = 32.0 / 255, saturation: float = 0.5, **kwargs: Any) -> None:
         self._ranges = [

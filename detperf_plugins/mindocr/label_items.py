@@ -1,4 +1,4 @@
-"""The boxes of one label, {"transcription": text, "points": [[x, y], ...]}: told clean, or mended one by one."""
+"""The boxes of one label, {"transcription": text, "points": [[x, y], ...]}, mended one by one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Label files read so that no label is lost in silence: each fault is repaired or ignored alone, and named once.
+"""Label files read so that no label is lost in silence: each fault is mended or ignored alone, named once.
 
-A record's label leaves here as JSON that MindOCR's own DetLabelEncode takes. An ignored polygon keeps its place
-with the transcription ###, so that it is masked out of the loss; its picture stays.
+A record's label leaves here as JSON that MindOCR's own DetLabelEncode takes. An ignored polygon keeps its
+place with the transcription ###, so that it is masked out of the loss; its picture stays.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def read_labels(
     """The usable records of a label file, in its order.
 
     Args:
-        file: lines of picture, tab, JSON list of {"transcription": text, "points": [[x, y], ...]}; UTF-8, with
-            or without a byte-order mark, or GBK.
+        file: lines of picture, tab, JSON list of {"transcription": text, "points": [[x, y], ...]}; UTF-8 or
+            GBK.
         folder: where the pictures lie.
         empty_is_background: a picture without a label has no text (else its record is left out).
         ignore_orientation: pictures are decoded as stored, whatever their EXIF mark says.
@@ -90,7 +90,7 @@ def read_labels(
     faults: list[Fault] = []
     reader = _Reader(file, folder, empty_is_background, ignore_orientation, check_pictures, faults)
     text = _decode(file, faults)
-    records = []
+    records: list[Record] = []
     for number, row in enumerate(io.StringIO(text, newline=None), start=1):
         if row.strip():
             records += reader.records(row.rstrip("\n"), number)
@@ -216,7 +216,7 @@ class _Reader:
             hint = ""
             if turned and _touches(item["points"], size[::-1]):
                 other = str(not self._ignore_orientation)
-                hint = f" (it fits with DecodeImage's ignore_orientation: {other}; the picture has an EXIF rotation)"
+                hint = f" (EXIF rotation: it fits with DecodeImage's ignore_orientation: {other})"
             what = f"outside {picture}, which has {size[0]} x {size[1]} pixels{hint}"
             self._note(number, index, what, "the box is left out")
         return kept

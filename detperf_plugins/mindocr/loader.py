@@ -24,7 +24,7 @@ _GOOD_ENOUGH = 0.95  # of the best rate: fewer workers are then worth more
 def build_dataset(original: Any, dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
     """MindOCR's `build_dataset` (`original`) over PerfDetDataset.
 
-    `dataset_config["perf"]` says how (see `PerfDetDataset`); with level off, and for other kinds of data sets,
+    `dataset_config["perf"]` says how (see `PerfDetDataset`); with level off, and for other data sets,
     everything is left to MindOCR. `loader_config["num_workers"]` may be auto: then a probe chooses.
     """
     perf = dataset_config.get("perf") or {}

@@ -1,7 +1,7 @@
 """Freed memory kept by the process, so that the next sample's maps do not fault in fresh pages.
 
-A sample is 11 MB at 640 pixels. By default glibc hands that back to the kernel when it is freed and faults it in
-again, page by page, for the next one: a third of the time of a fast sample, and more of a slow one.
+A sample is 11 MB at 640 pixels. By default glibc hands that back to the kernel when it is freed and faults
+it in again, page by page, for the next one: a third of the time of a fast sample, and more of a slow one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _done = 0
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep up to 256 MB of freed memory; once a process, and nothing where libc is not glibc."""
+    """Let this process keep up to 256 MB of freed memory, where its libc is glibc. Once a process."""
     global _done
     if _done == os.getpid():
         return False

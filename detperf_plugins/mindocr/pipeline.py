@@ -1,7 +1,8 @@
 """Stock transform pipelines rewritten: sequences that one of our transforms gives to the last bit, or nearly.
 
-`register()` makes the transforms known to MindOCR, so that any YAML may name them. `rewrite()` puts them in the
-place of stock sequences whose settings they can honour, leaves everything else as it is, and says what it did.
+`register()` makes the transforms known to MindOCR, so that any YAML may name them. `rewrite()` puts them in
+the place of stock sequences whose settings they can honour, leaves everything else as it is, and says what
+it did.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class Options:
     """How far `rewrite` goes.
 
     Attributes:
-        level: "exact" (the same samples), "fast" (also one warp instead of three interpolations, and the colour
-            jitter after the crop) or "off".
+        level: "exact" (the same samples), "fast" (also one warp instead of three interpolations, and
+            the colour jitter after the crop) or "off".
         cache: where decoded pictures are kept: a folder, "memory", or None.
         cache_gb: the most they may take, in 2**30 bytes.
-        reduced_decoding: with "fast": JPEGs are decoded at 1/2, 1/4 or 1/8 where the drawn scale needs no more.
+        reduced_decoding: with "fast": JPEGs are decoded at 1/2, 1/4 or 1/8 where that is enough.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Options:
 
 
 def register() -> None:
-    """Make the Perf transforms and PerfDetDataset known to MindOCR by name. Doing it twice changes nothing."""
+    """Make the Perf transforms and PerfDetDataset known to MindOCR by name; again changes nothing."""
     from mindocr.data import builder
     from mindocr.data.transforms import transforms_factory
 
@@ -160,7 +161,7 @@ def _geometry(
 
 
 def _settle_decoding(steps: list[Any], options: Options) -> None:
-    """Give PerfDecodeImage its cache; pictures may stay read-only where the geometry is the next to touch them."""
+    """Give PerfDecodeImage its cache; its pictures stay read-only where the geometry comes next."""
     names = [_name(step) for step in steps]
     if "PerfDecodeImage" not in names:
         if options.cache or options.reduced_decoding:

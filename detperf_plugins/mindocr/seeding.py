@@ -36,7 +36,7 @@ class Seeds:
         self._visits = multiprocessing.RawArray("I", max(count, 1))
 
     def start_at(self, visit: int) -> None:
-        """Let the next visit of every sample be number `visit`: a probe is undone, a training gone on with."""
+        """Let every sample's next visit be number `visit`: a probe is undone, a training gone on with."""
         self._visits[:] = [visit] * len(self._visits)
 
     def next(self, index: int) -> int:
@@ -45,13 +45,8 @@ class Seeds:
         self._visits[index] = visit + 1
         return _scatter(_scatter(_scatter(self._seed & _WORD) + index) + visit) & 0xFFFFFFFF
 
-    def restart(self) -> None:
-        """Count visits from 0 again."""
-        for index in range(len(self._visits)):
-            self._visits[index] = 0
-
     def generators(self, index: int) -> tuple[np.random.RandomState, random.Random]:
-        """The sample's own generators for its next visit; they draw as np.random and random do once seeded so."""
+        """The sample's generators for its next visit; they draw as np.random and random do, seeded so."""
         seed = self.next(index)
         return np.random.RandomState(seed), random.Random(seed)
 

@@ -107,8 +107,10 @@ def _outline(rng: np.random.Generator, vertices: int, size: tuple[int, int]) -> 
     bent = bend * wide * (along**2 if vertices > 4 else 0 * along)
     band = np.stack([along * wide, across * tall + bent], axis=1)
     rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-    centre = rng.uniform([0.5 * tall, 0.5 * tall], [size[1] - 0.5 * tall, size[0] - 0.5 * tall])
-    return np.clip(band @ rotation.T + centre, 0, [size[1] - 1, size[0] - 1])
+    band = band @ rotation.T
+    low, high = band.min(axis=0), band.max(axis=0)
+    room = np.maximum(np.array(size[::-1]) - 1 - (high - low), 0)
+    return band - low + rng.uniform(0, 1, 2) * room
 
 
 def stock_names(step: Any) -> list[str]:
@@ -282,7 +284,7 @@ def time_loaders(
     kinds: Sequence[str] = ("threads", "processes"),
     pipeline: Sequence[Any] = PIPELINE,
 ) -> Iterator[dict[str, Any]]:
-    """Samples a second through MindSpore's GeneratorDataset: stock with processes, and ours by each kind, in turns.
+    """Samples a second through GeneratorDataset: stock with processes, ours by each kind, in turns.
 
     Yields rows: part (stock, threads or processes), workers, batch_size, samples_per_s (median over the
     rounds), ratio to stock (median over the rounds).
@@ -292,7 +294,11 @@ def time_loaders(
     from detperf_plugins.mindocr.dataset import PerfDetDataset
     from detperf_plugins.mindocr.loader import probe
 
-    common = {"data_dir": str(folder), "label_file": str(label_file), "output_columns": COLUMNS}
+    common: dict[str, Any] = {
+        "data_dir": str(folder),
+        "label_file": str(label_file),
+        "output_columns": COLUMNS,
+    }
     stock = DetDataset(transform_pipeline=copy.deepcopy(list(pipeline)), **common)
     ours = PerfDetDataset(transform_pipeline=copy.deepcopy(list(pipeline)), perf=perf, **common)
     rates: dict[str, list[float]] = {"stock": [], **{kind: [] for kind in kinds}}
@@ -321,7 +327,7 @@ def probe_loader(
     batch_size: int,
     pipeline: Sequence[Any] = PIPELINE,
 ) -> list[dict[str, Any]]:
-    """Rows of `loader.probe` over our data set, with `chosen` in the one that `num_workers: auto` would take."""
+    """Rows of `loader.probe` over our data set, `chosen` in the one that `num_workers: auto` would take."""
     from detperf_plugins.mindocr.dataset import PerfDetDataset
     from detperf_plugins.mindocr.loader import choose, probe
 

@@ -23,7 +23,7 @@ _NARROW = 1e-3  # square pixels
 
 
 class PerfDetLabelEncode:
-    """DetLabelEncode: reads label (a JSON string), adds polys float32 [N, V, 2], texts and ignore_tags bool [N].
+    """DetLabelEncode: label (a JSON string) to polys float32 [N, V, 2], texts and ignore_tags bool [N].
 
     Polygons of fewer corners than the longest one repeat their last corner, as in stock.
     """

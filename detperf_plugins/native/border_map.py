@@ -1,9 +1,10 @@
 """The border (threshold) map of all text polygons of a picture, and the measures of their rings.
 
-Polygons are given as compressed sparse rows: `xy` holds all vertices, polygon p is `xy[parts[p]:parts[p + 1]]`.
-Method: MindOCR's BorderMap (not fast), evaluated in float64 per edge, only where the edge can be nearer than
-the polygon's reach, and only inside the picture (native/include/detperf/border_map.h). Where stock's
-1 - cos^2 rounds below 0 (pixels on an edge's line) it yields NaN and loses the pixel; here that distance is 0.
+Polygons are given as compressed sparse rows: `xy` holds all vertices, polygon p is
+`xy[parts[p]:parts[p + 1]]`. Method: MindOCR's BorderMap (not fast), evaluated in float64 per edge, only where
+the edge can be nearer than the polygon's reach, and only inside the picture
+(native/include/detperf/border_map.h). Where stock's 1 - cos^2 rounds below 0 (pixels on an edge's line) it
+yields NaN and loses the pixel; here that distance is 0.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def border_map(
     count = len(parts) - 1
     if reaches.shape != (count,) or boxes.shape != (count, 4):
         raise ValueError(
-            f"reaches must be [{count}] and boxes [{count}, 4], got {list(reaches.shape)}, {list(boxes.shape)}"
+            f"reaches must be [{count}] and boxes [{count}, 4], "
+            f"got {list(reaches.shape)} and {list(boxes.shape)}"
         )
     if not (0 <= height < 2**31 and 0 <= width < 2**31):
         raise ValueError(f"no map has {height} x {width} pixels")

@@ -1,8 +1,9 @@
 """Windows of pictures that OpenCV would make whole, to the same pixels; and pictures turned into planes.
 
-Method: OpenCV's own fixed-point rules (bilinear resize with weights in 1/2048, affine warp with positions in
-1/32 pixel), evaluated for the pixels asked for (native/include/detperf/region.h). `tests/native/test_region.py`
-holds them to cv2, and `detperf_plugins.mindocr.geometry` checks the installed cv2 once before it relies on them.
+Method: OpenCV's own fixed-point rules (bilinear resize with weights in 1/2048, affine warp with positions
+in 1/32 pixel), evaluated for the pixels asked for (native/include/detperf/region.h).
+`tests/native/test_region.py` holds them to cv2, and `detperf_plugins.mindocr.geometry` checks the installed
+cv2 once before it relies on them.
 """
 
 from __future__ import annotations

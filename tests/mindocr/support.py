@@ -49,9 +49,9 @@ def make(pipeline):
     return create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
 
 
-def NanFreeBorderMap(**arguments):
-    """Stock's BorderMap with the distance 0 where 1 - cos^2 rounds below 0 (a pixel on an edge's line) and stock
-    computes the square root of a negative number."""
+def NanFreeBorderMap(**arguments):  # noqa: N802 - stands in for a class
+    """Stock's BorderMap with the distance 0 where 1 - cos^2 rounds below 0 (a pixel on an edge's line) and
+    stock computes the square root of a negative number."""
     from mindocr.data.transforms.det_transforms import BorderMap
 
     class Mended(BorderMap):
@@ -79,7 +79,7 @@ def seeded(seed, run, *arguments):
 
 
 def write_set(folder, labels, size=(96, 128)):
-    """Pictures 0.jpg, 1.jpg... and the file labels.txt; each label a JSON-ready list, or a whole line as bytes."""
+    """Pictures 0.jpg, 1.jpg... and labels.txt; each label a JSON-ready list, or a whole line as bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for index, label in enumerate(labels):

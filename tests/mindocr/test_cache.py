@@ -74,7 +74,7 @@ def test_a_cut_off_file_is_no_picture(tmp_path, files):
 
 
 def test_a_run_killed_while_writing_leaves_nothing_behind(tmp_path, files):
-    """A process is killed while it writes without end; the next run finds whole pictures only, and room for more."""
+    """A process is killed while it writes without end; the next run finds whole pictures only."""
     script = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"

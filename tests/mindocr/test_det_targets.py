@@ -42,7 +42,7 @@ def compare(polys, tags, size=(SIZE, SIZE), **arguments):
 
 @st.composite
 def samples(draw):
-    """Star-shaped polygons (their corners in order of angle), whole or fractional, some ignored, some cut off."""
+    """Star-shaped polygons, whole or fractional, some ignored, some cut off."""
     corners = draw(st.integers(3, 10))
     polys, tags = [], []
     for _ in range(draw(st.integers(0, 3))):
@@ -118,9 +118,8 @@ def test_curved_texts_of_totaltext(data):
 def grid(count_x, count_y, corners, pitch=(24, 18)):
     angles = 2 * np.pi * np.arange(corners) / corners + 0.3
     ring = np.stack([np.cos(angles) * 10, np.sin(angles) * 7], axis=1)
-    return np.array(
-        [ring + (12 + pitch[0] * x, 9 + pitch[1] * y) for y in range(count_y) for x in range(count_x)]
-    )
+    centres = [(12 + pitch[0] * x, 9 + pitch[1] * y) for y in range(count_y) for x in range(count_x)]
+    return np.array([np.add(ring, centre) for centre in centres])
 
 
 def test_a_page_of_1000_words():
@@ -149,7 +148,8 @@ def test_stock_loses_edge_pixels_to_nan_and_ours_does_not():
 
 def test_every_part_of_a_dumbbell_is_painted():
     """Two lobes on a thin bar: shrunk, two parts remain, of which stock paints one."""
-    poly = np.array([[5, 10], [35, 10], [35, 28], [60, 28], [60, 10], [90, 10], [90, 50], [60, 50], [60, 31], [35, 31], [35, 50], [5, 50]], float)  # fmt: skip
+    left = [[35, 31], [35, 50], [5, 50], [5, 10], [35, 10], [35, 28]]
+    poly = np.array([*left, *([95 - x, y] for x, y in left[::-1])], float)
     assert parts_of_shrunk(poly) == 2
     data = {"image": np.zeros((SIZE, SIZE, 3), np.uint8), "polys": [poly], "ignore_tags": np.array([False])}
     theirs = stock("ShrinkBinaryMap")(copy.deepcopy(data))["binary_map"][0]

@@ -29,7 +29,11 @@ def points_of(item):
     [
         (box(70, 10, 110, 30), None, "text"),
         ({"transcription": "a", "points": [[70, 10], [110, 10], [70, 30], [110, 30]]}, "zigzag", "a"),
-        ({"transcription": "a", "points": [[10, 50], [60, 45], [20, 80], [15, 60], [70, 70], [10, 75]]}, "crosses itself", "###"),
+        (
+            {"transcription": "a", "points": [[10, 50], [60, 45], [20, 80], [15, 60], [70, 70], [10, 75]]},
+            "crosses itself",
+            "###",
+        ),
         ({"transcription": "a", "points": [[10, 50], [30, 60], [50, 70]]}, "no area", "###"),
         ({"transcription": "a", "points": [[70, 10], [110, 30]]}, "2 points", "###"),
         ({"transcription": "a", "points": [[70, 10]]}, "enclose nothing", None),
@@ -37,10 +41,22 @@ def points_of(item):
         ({"transcription": "a", "points": None}, "no list of points", None),
         ({"transcription": "a"}, "no list of points", None),
         ("box", "no list of points", None),
-        ({"transcription": "a", "points": [[70, 10], [None, 10], [110, 30], [70, 30]]}, "1 of its points are no numbers", "###"),
+        (
+            {"transcription": "a", "points": [[70, 10], [None, 10], [110, 30], [70, 30]]},
+            "1 of its points are no numbers",
+            "###",
+        ),
         ({"transcription": "a", "points": [[None, None], [None, 1]]}, "2 of its points are no numbers", None),
-        ({"transcription": "a", "points": [["70", "10"], ["110", "10"], ["110", "30"], ["70", "30.5"]]}, "strings", "a"),
-        ({"transcription": "a", "points": [["x", "10"], ["110", "10"], ["110", "30"], ["70", "30"]]}, "no numbers", "###"),
+        (
+            {"transcription": "a", "points": [["70", "10"], ["110", "10"], ["110", "30"], ["70", "30.5"]]},
+            "strings",
+            "a",
+        ),
+        (
+            {"transcription": "a", "points": [["x", "10"], ["110", "10"], ["110", "30"], ["70", "30"]]},
+            "no numbers",
+            "###",
+        ),
         ({"transcription": "a", "points": [[70, 10], [1e30, 10], [110, 30], [70, 30]]}, "no numbers", "###"),
         ({"transcription": "a", "points": [70, 10, 110, 10, 110, 30, 70, 30]}, "flat list", "a"),
         ({"points": GOOD["points"]}, "no transcription", "###"),
@@ -48,7 +64,7 @@ def points_of(item):
         (box(-50, 10, -3, 30), "outside 0.jpg", None),
         (box(-50, 10, 30, 30), None, "text"),
     ],
-)  # fmt: skip
+)
 def test_a_box_is_mended_alone_and_its_neighbour_stays(tmp_path, item, words, kept):
     path = write_set(tmp_path, [[GOOD, item]])
     records, faults = read(path)
@@ -94,14 +110,22 @@ LABEL = json.dumps([GOOD]).encode()
         ([b"0.jpg\t" + LABEL + b"\n", b"\n", b"  \n", b"1.jpg\t" + LABEL], 2, []),
         ([b"0.jpg     " + LABEL + b"\n", b"1.jpg\t" + LABEL + b"\n"], 2, ["no tab"]),
         ([b"0.jpg\t" + LABEL + b"1.jpg\t" + LABEL + b"\n"], 2, ["two records on one line"]),
-        ([b"0.jpg\t" + json.dumps([box(10, 10, 60, 30, "A")]).encode().replace(b"A", "\u8336".encode("gbk")) + b"\n"], 1, ["GBK"]),
+        (
+            [
+                b"0.jpg\t"
+                + json.dumps([box(10, 10, 60, 30, "A")]).encode().replace(b"A", "\u8336".encode("gbk"))
+                + b"\n"
+            ],
+            1,
+            ["GBK"],
+        ),
         ([b"0.jpg\t\n", b"1.jpg\t" + LABEL + b"\n"], 1, ["no label"]),
         ([b"0.jpg\t[{broken\n", b"1.jpg\t" + LABEL + b"\n"], 1, ["not a JSON list"]),
         ([b"gone.jpg\t" + LABEL + b"\n", b"1.jpg\t" + LABEL + b"\n"], 1, ["gone.jpg does not exist"]),
         ([b"0.jpg\t[]\n"], 1, []),
     ],
     ids=["bom", "windows", "blank", "spaces", "glued", "gbk", "empty", "json", "missing", "background"],
-)  # fmt: skip
+)
 def test_the_form_of_a_file(tmp_path, lines, count, words):
     path = write_set(tmp_path, lines)
     write_set(tmp_path / "more", [[], []])

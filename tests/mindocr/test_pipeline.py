@@ -1,4 +1,4 @@
-"""The pipeline rewriter, PerfDetDataset and the loader: what is replaced, what is left, what no fault can stop."""
+"""The pipeline rewriter, PerfDetDataset and the loader: what is replaced, what is left, what goes on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ def changed(position, **arguments):
     return pipeline
 
 
-EXACT = ["PerfDecodeImage", "PerfDetLabelEncode", "PerfExactGeometry", "PerfValidatePolygons", "PerfDetTargets", "PerfNormalizeToCHW"]  # fmt: skip
+EXACT = [
+    "PerfDecodeImage",
+    "PerfDetLabelEncode",
+    "PerfExactGeometry",
+    "PerfValidatePolygons",
+    "PerfDetTargets",
+    "PerfNormalizeToCHW",
+]
 
 
 def test_the_stock_training_pipeline_is_replaced_throughout(caplog):
@@ -176,7 +183,7 @@ def rows(source, workers, kind, epochs=1, batch=2):
         )
     data = data.batch(batch)
     iterator = data.create_tuple_iterator(num_epochs=epochs, output_numpy=True)
-    return [[batch for batch in iterator] for _ in range(epochs)]
+    return [list(iterator) for _ in range(epochs)]
 
 
 def test_draws_depend_on_the_seed_the_sample_and_the_visit_alone(pictures):
@@ -227,7 +234,7 @@ BAD = [
 
 
 def bad_set(folder, first_bad):
-    """Ten pictures: each kind of bad box beside a good one, a broken picture, broken lines, and one clean record."""
+    """Each kind of bad box beside a good one, a broken picture, broken lines, and one clean record."""
     good = [box(10, 60, 60, 80)]
     clean = f"0.jpg\t{json.dumps(good)}\n".encode()
     labels = [clean, *([*good, bad] for bad in BAD)]

@@ -45,7 +45,7 @@ def losses(source):
 
 @pytest.mark.slow
 def test_twenty_steps_have_stock_s_losses(tmp_path, monkeypatch):
-    """Stock's map without its NaN pixels, which ours corrects; the colour jitter with MindSpore's seed set."""
+    """Stock's map without its NaN pixels, which ours corrects; the jitter with MindSpore's seed set."""
     import mindspore as ms
     from mindocr.data.det_dataset import DetDataset
     from mindocr.data.transforms import transforms_factory

@@ -29,7 +29,9 @@ def sample(seed, height=72, width=100, texts=4, smooth=False):
     )
     if smooth:
         image = cv2.resize(image, (width, height), interpolation=cv2.INTER_CUBIC)
-    corners = rng.uniform(0, [width - 30, height - 20], (texts, 1, 2)) + [[0, 0], [24, 1], [25, 12], [1, 11]]
+    corners = rng.uniform(0, [width - 30, height - 20], (texts, 1, 2)) + np.array(
+        [[0, 0], [24, 1], [25, 12], [1, 11]]
+    )
     polys = corners.astype(np.float32) if texts else np.array([], np.float32)
     tags = rng.random(texts) < 0.3
     return {"image": image, "polys": polys, "ignore_tags": tags, "texts": ["a"] * texts}
@@ -255,7 +257,8 @@ def test_labels_are_encoded_as_stock_encodes_them(data):
     labels = [line.split("\t")[1] for line in lines]
     labels += ["[]", '[{"transcription": "é\\ud83d", "points": [[1, 2], [3.5, 4], [5, NaN]]}]']
     labels += [
-        '[{"transcription": "*", "points": [[1,2],[3,4],[5,6]]}, {"transcription": 7, "points": [[1,2],[3,4],[5,6],[7,8]]}]'
+        '[{"transcription": "*", "points": [[1,2],[3,4],[5,6]]},'
+        ' {"transcription": 7, "points": [[1,2],[3,4],[5,6],[7,8]]}]'
     ]
     for label in labels:
         got, expected = ours({"label": label}), theirs({"label": label})

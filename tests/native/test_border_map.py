@@ -15,8 +15,7 @@ SIZE = 48
 
 
 def brute_force(polys, reaches, boxes, height, width):
-    """The definition, pixel by pixel and edge by edge; and where rounding decides whether a pixel lies inside an
-    edge's circle."""
+    """The definition, pixel by pixel and edge by edge; and where rounding decides the side of a circle."""
     out, unsure = np.zeros((height, width), np.float32), np.zeros((height, width), bool)
     for poly, reach, (left, top, right, bottom) in zip(polys, reaches, boxes):
         for y in range(max(top, 0), min(bottom, height - 1) + 1):

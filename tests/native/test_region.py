@@ -72,7 +72,7 @@ def test_planes(seed, height, width):
 def test_what_does_not_fit_is_refused():
     image, taps = picture(0, 4, 5), np.array([[0, 1, 1024, 1024]], np.int32)
     with pytest.raises(ValueError, match="rows read outside"):
-        mix_taps(image, taps + [3, 3, 0, 0], taps)
+        mix_taps(image, taps + np.array([3, 3, 0, 0]), taps)
     with pytest.raises(ValueError, match=r"columns must be"):
         mix_taps(image, taps, taps[:, :3])
     with pytest.raises(ValueError, match="uint8"):
