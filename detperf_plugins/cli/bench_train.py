@@ -142,19 +142,26 @@ def _measure(
                 progress.update(task, completed=before + done)
 
             try:
-                result = _run(run, configs[run.name], settings, out, on_step)
+                result, fault = _run(run, configs[run.name], settings, out, on_step)
+                results[run] = result
+                if result["status"] != "failed":
+                    keep(out / "runs", run, marks[run.name], result)
             except KeyboardInterrupt:
                 return "interrupted"
-            results[run] = result
-            if result["status"] != "failed":
-                keep(out / "runs", run, marks[run.name], result)
+            except DetperfError as error:
+                return str(error)
+            if fault:
+                return fault
     return None
 
 
 def _run(
     run: Run, config: Path, settings: Mapping[str, Any], out: Path, on_step: Callable[[int], None]
-) -> Mapping[str, Any]:
-    """One run in its own process; a failure is a result too. Ctrl-C is raised when it has ended."""
+) -> tuple[Mapping[str, Any], Optional[str]]:
+    """One run in its own process, and why its log is not whole; a failure is a result too.
+
+    Ctrl-C is raised when the process has ended.
+    """
     found: dict[str, Any] = {}
 
     def on_event(event: dict[str, Any]) -> None:
@@ -174,14 +181,13 @@ def _run(
     if ended.interrupted:
         raise KeyboardInterrupt
     if "result" in found:
-        return found["result"]
+        return found["result"], ended.fault
     if ended.status == -9:
-        return {
-            "status": "out of memory",
-            "error": "killed by the system, as where memory ends",
-        }
+        killed = "killed by the system, as where memory ends"
+        return {"status": "out of memory", "error": killed}, ended.fault
     said = ended.last_line
-    return {"status": "failed", "error": said[len("detperf: ") :] if said.startswith("detperf: ") else said}
+    error = said[len("detperf: ") :] if said.startswith("detperf: ") else said
+    return {"status": "failed", "error": error}, ended.fault
 
 
 def _write(

@@ -24,11 +24,44 @@ PATIENCE = 20
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended: exit status (negative for a signal), last line of its log, interrupted by Ctrl-C."""
+    """How a child ended.
+
+    Attributes:
+        status: its exit status, negative for a signal.
+        last_line: of its log.
+        interrupted: whether Ctrl-C was passed on to it.
+        fault: why its log is not whole, as on a full disk; else None.
+    """
 
     status: int
     last_line: str
     interrupted: bool
+    fault: str | None = None
+
+
+class _Log:
+    """A file that a full disk cuts off, without ending what it logs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fault: str | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise DetperfError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def write(self, line: str) -> None:
+        """Append a line, if the file still takes any."""
+        if self.fault is None:
+            try:
+                self._file.write(line.encode())
+            except OSError as error:
+                self.fault = f"cannot write {self.path}: {error.strerror or error}"
+
+    def close(self) -> None:
+        """No line follows."""
+        self._file.close()
 
 
 def emit(**event: Any) -> None:
@@ -45,45 +78,42 @@ def run_child(
     Ctrl-C reaches this process alone; it is passed on once, so that the child can report what it has.
 
     Raises:
-        DetperfError: the log cannot be written.
+        DetperfError: the log cannot be opened.
     """
     command = [sys.executable, "-m", module, *arguments]
     last_line = "no output"
     interrupted = False
-    process = None
+    output = _Log(log)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        env={**os.environ, "PYTHONUNBUFFERED": "1"}, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    lines = iter(process.stdout)
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w", encoding="utf-8") as file:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                env={**os.environ, "PYTHONUNBUFFERED": "1"}, start_new_session=True,
-            )  # fmt: skip
-            assert process.stdout is not None
-            lines = iter(process.stdout)
-            while True:
-                try:
-                    line = next(lines, None)
-                    if line is None:
-                        break
-                    if line.startswith(PREFIX):
-                        on_event(json.loads(line[len(PREFIX) :]))
-                    elif line.strip():
-                        last_line = line.strip()
-                        file.write(line)
-                except KeyboardInterrupt:
-                    if interrupted:
-                        raise
-                    interrupted = True
-                    process.send_signal(signal.SIGINT)
+        while True:
+            try:
+                line = next(lines, None)
+                if line is None:
+                    break
+                if line.startswith(PREFIX):
+                    on_event(json.loads(line[len(PREFIX) :]))
+                elif line.strip():
+                    last_line = line.strip()
+                    output.write(line)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
-    except OSError as error:
-        raise DetperfError(f"cannot write {log}: {error.strerror or error}") from error
     finally:
-        if process is not None and process.poll() is None:
+        output.close()
+        if process.poll() is None:
             process.kill()
             process.wait()
-    return Ended(process.returncode, last_line, interrupted)
+    return Ended(process.returncode, last_line, interrupted, output.fault)
 
 
 def write_file(path: Path, text: str) -> Path:

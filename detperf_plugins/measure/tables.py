@@ -39,7 +39,7 @@ class Region:
         file: below docs/benchmarks; written by a verb's `--json`.
         columns: header and text of each column; empty for the gain table of `bench train`.
         where: fields that a row must have for it to be shown.
-        rows: the top-level field that holds the rows.
+        rows: the top-level field that holds the rows; empty for the top level itself as the only row.
         least: rows are left out whose `cpu_ratio` (% of a step) is below it.
     """
 
@@ -92,6 +92,15 @@ _OPS: tuple[Column, ...] = (("operator", _text("op")), *_MODULES[1:])
 _TIMERS: tuple[Column, ...] = (
     ("", _text("timer")), *((key, _number(key, 5)) for key in ("avg", "max", "min", "median"))
 )  # fmt: skip
+_TRUST: tuple[Column, ...] = (
+    ("steps", _text("steps")),
+    ("median step, ms", _number("step_ms", 1)),
+    ("in named ranges, %", lambda row: f"{100 * row['coverage']:.2f}"),
+    ("against an outside clock, %", lambda row: f"{row['outside_percent']:+.2f}"),
+    ("ranges a step", lambda row: f"{row['overhead']['calls_per_step']:.0f}"),
+    ("cost of a range, microseconds", lambda row: f"{row['overhead']['call_us']:.2f}"),
+    ("cost of the ranges, %", lambda row: f"{row['overhead']['percent']:.4f}"),
+)
 _ADVICE: tuple[Column, ...] = (
     ("part", _text("part")),
     ("ms a step", _number("cpu_ms", 2)),
@@ -113,6 +122,7 @@ REGIONS: dict[str, Region] = {
     "profile-parts": Region("profile.json", _MODULES, least=0.1),
     "profile-ops": Region("profile.json", _OPS, rows="ops", least=1.0),
     "profile-timers": Region("profile.json", _TIMERS, rows="timers"),
+    "profile-trust": Region("profile.json", _TRUST, rows=""),
     "profile-advice": Region("profile.json", _ADVICE, rows="advice"),
 }
 
@@ -155,7 +165,7 @@ def regenerated(text: str, benchmarks: Path, link: str = "benchmarks") -> str:
 def _filled(region: Region, file: Path, link: str) -> str:
     try:
         result = json.loads(file.read_text(encoding="utf-8"))
-        rows = [row for row in result[region.rows] if _wanted(region, row)]
+        rows = [row for row in (result[region.rows] if region.rows else [result]) if _wanted(region, row)]
         if region.columns:
             header = [head for head, _ in region.columns]
             lines = [[text(row) for _, text in region.columns] for row in rows]

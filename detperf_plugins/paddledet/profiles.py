@@ -71,6 +71,7 @@ def make(
         raise DetperfError(
             f"step {first} of {config} was never over, nothing is measured: {why} (log: {log})"
         )
+    result["stopped"] = result["stopped"] or ended.fault
     result["advice"] = advise(result)
     result["outside_ms"] = result["outside_percent"] = None
     if len(stamps) == 2 and "--alternate" not in flags:

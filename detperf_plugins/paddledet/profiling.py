@@ -194,6 +194,11 @@ def run(settings: Settings) -> dict[str, Any]:
         session.end()
         undo()
     stopped = None if error is None else short_run.sentence(error)
+    trace = chrome_trace(session.profiled, settings.config.stem)
+    try:
+        write_file(settings.out / "trace.json", json.dumps(trace))
+    except DetperfError as fault:  # a full disk does not take the tables away
+        stopped = stopped or str(fault)
     return {**_result(session, cfg.TrainReader["batch_size"]), "sources": sources, "stopped": stopped}
 
 
@@ -209,10 +214,6 @@ def _result(session: _Session, batch_size: int) -> dict[str, Any]:
     overhead["percent"] = 100 * calls * overhead["call_us"] / 1e3 / step_ms
     if session.plain_steps:
         overhead["alternate_percent"] = 100 * (step_ms / 1e3 / statistics.median(session.plain_steps) - 1)
-    write_file(
-        session.settings.out / "trace.json",
-        json.dumps(chrome_trace(timeline, session.settings.config.stem)),
-    )
     reader_s, batch_s = zip(*session.timers)
     return {
         "modules": range_rows(timeline, session.device_ms),

@@ -133,8 +133,12 @@ def test_a_child_reports_events_and_logs_the_rest(child, tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_sentence(child, tmp_path, monkeypatch):
-    with pytest.raises(DetperfError, match="cannot write /dev/full: No space left on device"):
-        run_child(child, [], Path("/dev/full"), lambda event: None)
+    events = []
+    ended = run_child(child, [], Path("/dev/full"), events.append)
+    assert ended.fault == "cannot write /dev/full: No space left on device"
+    assert events == [{"step": 1}, {"result": {"x": [1, None]}}]  # what was measured still arrives
+    with pytest.raises(DetperfError, match="cannot write /dev/null/log"):
+        run_child(child, [], Path("/dev/null/log"), events.append)
     old = write_file(tmp_path / "rows.json", "old")
 
     def full(self, *args, **kwargs):

@@ -206,6 +206,8 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path, shapes):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         env={**os.environ, "COLUMNS": "1000"},
+        # A test run in the background of a shell script is deaf to SIGINT, and so would be its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     try:
         log = out / "train.log"
