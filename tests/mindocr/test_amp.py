@@ -7,7 +7,8 @@ import pytest
 
 from detperf_plugins.mindocr import activate, amp
 
-STEPS, SIZE, NECK = 20, 64, 16
+# Smaller pictures leave batch norm a handful of numbers a channel, and their rounding grows step by step.
+STEPS, SIZE, NECK = 20, 96, 64
 BACKBONES = {
     "r18": {"name": "det_resnet18", "pretrained": False},
     "mobilenetv3": {
