@@ -59,13 +59,12 @@ def transforms(
 
     activate()
     from detperf_plugins.mindocr import transform_bench
+    from detperf_plugins.samples.text_pictures import write_pictures
 
     conditions: dict[str, Any] = {"passes": passes, "cache": cache or "none", "reduced_decoding": reduced}
     with tempfile.TemporaryDirectory() as folder, console.status("measuring"):
         if labels is None:
-            file = transform_bench.write_pictures(
-                Path(folder), pictures, (least, most), vertices, (height, width)
-            )
+            file = write_pictures(Path(folder), pictures, (least, most), vertices, (height, width))
             conditions.update(pictures=pictures, polygons=polygons, vertices=vertices, size=size)
         else:
             file, folder = labels, str(images or labels.parent)

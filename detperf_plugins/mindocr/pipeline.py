@@ -66,7 +66,12 @@ def register() -> None:
         for name in module.__all__:
             if name.startswith("Perf"):
                 setattr(transforms_factory, name, getattr(module, name))
-    builder.PerfDetDataset = dataset.PerfDetDataset
+    # Missing while the module itself is being imported and has MindOCR imported first; build_dataset, and the
+    # class, register again.
+    kind = getattr(dataset, "PerfDetDataset", None)
+    if kind is None:
+        return
+    builder.PerfDetDataset = kind
     if "PerfDetDataset" not in builder.supported_dataset_types:
         builder.supported_dataset_types.append("PerfDetDataset")
 

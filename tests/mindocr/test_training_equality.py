@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from detperf_plugins.mindocr.transform_bench import write_pictures
+from detperf_plugins.samples.text_pictures import write_pictures
 from tests.mindocr.support import COLUMNS, PIPELINE, NanFreeBorderMap, seeded
 
 STEPS = 20
