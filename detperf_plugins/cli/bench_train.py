@@ -201,6 +201,7 @@ def _write(
     """Print the tables, and write JSON, CSV, Markdown and chart."""
     from detperf_plugins.measure import markdown, train_table
     from detperf_plugins.measure.charts import bars
+    from detperf_plugins.paddledet import variants
 
     header, lines = train_table.gain_table(rows)
     print_table("Training speed", header, lines, note="ips: median, images a second; gain over the baseline")
@@ -219,7 +220,7 @@ def _write(
             setting = f"{row['direction']}, {row['precision']}, BS={row['batch_size']}"
             console.print(f"{setting}: {row['status']}: {row['error']}", soft_wrap=True)
     conditions = {
-        **settings, "configs": {name: str(path) for name, path in configs.items()},
+        **settings, "configs": {name: variants.shown(path) for name, path in configs.items()},
         "repeats": 1 + max(run.repeat for run in results), "date": datetime.date.today().isoformat(),
     }  # fmt: skip
     gains = [dict(zip(header, line)) for line in lines]

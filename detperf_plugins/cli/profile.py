@@ -69,21 +69,21 @@ def profile(
     other, other_config = _other(against, config, out / "against")
     result = make(config, out)
     conditions: dict[str, Any] = {
-        "config": str(config), "overrides": words, "first_step": first, "last_step": last, "seed": seed,
-        "amp": amp, "replace": replace, "plugins": not stock, "batch_size": result["batch_size"],
-        "date": datetime.date.today().isoformat(),
+        "config": variants.shown(config), "overrides": words, "first_step": first, "last_step": last,
+        "seed": seed, "amp": amp, "replace": replace, "plugins": not stock,
+        "batch_size": result["batch_size"], "date": datetime.date.today().isoformat(),
     }  # fmt: skip
     _show(result, ops, out)
     paths = [out / "profile.json", json_path]
     for path in paths:
         write_json(path, result["modules"], conditions, **_extra(result))
     _chart(result, out)
-    if result["stopped"]:
-        raise DetperfError(f"{result['stopped']}; {result['steps']} steps were measured and are in {out}")
+    _raise_if_stopped(result, out)
     if other_config is not None:
         other = make(other_config, out / "against")
-        theirs = {**conditions, "config": str(other_config)}
+        theirs = {**conditions, "config": variants.shown(other_config)}
         write_json(out / "against" / "profile.json", other["modules"], theirs, **_extra(other))
+        _raise_if_stopped(other, out / "against")
     if other is not None:
         rows = profiles.compare(result, other)
         sentence = profiles.moved(rows)
@@ -92,7 +92,7 @@ def profile(
              f"{row['difference_ms']:+.2f}", f"{row['self_difference_ms']:+.2f}") for row in rows
         ])  # fmt: skip
         console.print(sentence, soft_wrap=True)
-        conditions["against"] = str(other_config or against)
+        conditions["against"] = variants.shown(other_config) if other_config else against
         for path in paths:
             write_json(path, result["modules"], conditions, **_extra(result), compared=rows, moved=sentence)
 
@@ -100,6 +100,11 @@ def profile(
 def _extra(result: Mapping[str, Any]) -> dict[str, Any]:
     """What stands beside the rows in profile.json."""
     return {key: value for key, value in result.items() if key not in ("modules", "batch_size")}
+
+
+def _raise_if_stopped(result: Mapping[str, Any], out: Path) -> None:
+    if result["stopped"]:
+        raise DetperfError(f"{result['stopped']}; {result['steps']} steps were measured and are in {out}")
 
 
 def _other(

@@ -26,8 +26,10 @@ __all__ = ["BENCHMARKS", "REGIONS", "Region", "link_from", "main", "pages", "reg
 BENCHMARKS = Path("docs") / "benchmarks"
 Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
+OPEN = re.compile(r"^<!-- bench:", re.MULTILINE)
 MARK = re.compile(
-    r"(?P<open><!-- bench:(?P<name>[\w.-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL
+    r"(?P<open>^<!-- bench:(?P<name>[\w.-]+) -->\n)(?P<old>.*?)(?P<close>^<!-- /bench -->)",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -148,7 +150,7 @@ def regenerated(text: str, benchmarks: Path, link: str = "benchmarks") -> str:
     Raises:
         UnreadableInput: a region has an unknown name or is never closed, or a JSON file is no result.
     """
-    opened, closed = text.count("<!-- bench:"), len(MARK.findall(text))
+    opened, closed = len(OPEN.findall(text)), len(MARK.findall(text))
     if opened != closed:
         raise UnreadableInput(f"{opened} regions are opened with <!-- bench:NAME -->, {closed} closed")
 

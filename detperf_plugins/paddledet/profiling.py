@@ -46,7 +46,7 @@ class _Session:
         self.settings = settings
         self.on_device = on_device
         self.step = 0
-        self.batch_open = False
+        self.fetching = False
         self.current: Optional[Timeline] = None
         self.profiled = Timeline(marker=_nvtx() if on_device else None)
         self.counted: Optional[Timeline] = None
@@ -61,12 +61,12 @@ class _Session:
 
     def fetch(self, function: Callable[..., Any], reader: Any) -> Any:
         """The reader's next batch; a new step begins here, unless the last one found an epoch's end."""
-        if not self.batch_open:
+        if not self.fetching:
             self._boundary()
-            self.batch_open = True
+            self.fetching = True
         timeline = self.current
         batch = timeline.call(READER, function, reader) if timeline else function(reader)
-        self.batch_open = False
+        self.fetching = False
         return batch
 
     def note(self, reader_s: float, batch_s: float) -> None:

@@ -13,7 +13,7 @@ from detperf_plugins import configs_dir
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.measure.child import write_file
 
-__all__ = ["config_files", "fingerprint", "is_complete", "over", "sample_config"]
+__all__ = ["config_files", "fingerprint", "is_complete", "over", "sample_config", "shown"]
 
 TINY = Path("paddledet") / "tiny" / "mask_rcnn_r18_fpn_shapes.yml"
 
@@ -36,6 +36,14 @@ def over(baseline: Path, overlay: Path, folder: Path) -> Path:
     """A config below `folder` that has `overlay` as the last entry of its `_BASE_`."""
     bases = [str(path.resolve()) for path in (baseline, overlay)]
     return write_file(folder / f"{baseline.stem}+{overlay.stem}.yml", _yaml({"_BASE_": bases}))
+
+
+def shown(path: Path) -> str:
+    """A path for a result file: relative where it lies below the working folder, so that no home is named."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)
 
 
 def _yaml(sections: dict[str, Any]) -> str:
