@@ -43,6 +43,7 @@ class Region:
         where: fields that a row must have for it to be shown.
         rows: the top-level field that holds the rows; empty for the top level itself as the only row.
         least: rows are left out whose `cpu_ratio` (% of a step) is below it.
+        conditions: whether a line below says where, when and by which command it was measured.
     """
 
     file: str
@@ -50,6 +51,7 @@ class Region:
     where: Mapping[str, Any] = field(default_factory=dict)
     rows: str = "rows"
     least: float = 0.0
+    conditions: bool = True
 
 
 def _number(key: str, digits: int, per: str = "") -> Callable[[Row], str]:
@@ -121,11 +123,11 @@ REGIONS: dict[str, Region] = {
         for part in ("mask", "rpn", "bbox", "proposals", "all")
     },
     "train": Region("bench_train.json"),
-    "profile-parts": Region("profile.json", _MODULES, least=0.1),
-    "profile-ops": Region("profile.json", _OPS, rows="ops", least=1.0),
-    "profile-timers": Region("profile.json", _TIMERS, rows="timers"),
+    "profile-parts": Region("profile.json", _MODULES, least=0.1, conditions=False),
+    "profile-ops": Region("profile.json", _OPS, rows="ops", least=1.0, conditions=False),
+    "profile-timers": Region("profile.json", _TIMERS, rows="timers", conditions=False),
     "profile-trust": Region("profile.json", _TRUST, rows=""),
-    "profile-advice": Region("profile.json", _ADVICE, rows="advice"),
+    "profile-advice": Region("profile.json", _ADVICE, rows="advice", conditions=False),
 }
 
 
@@ -173,6 +175,8 @@ def _filled(region: Region, file: Path, link: str) -> str:
             lines = [[text(row) for _, text in region.columns] for row in rows]
         else:
             header, lines = gain_table(rows)
+        if not region.conditions:
+            return table(header, lines)
         return f"{table(header, lines)}\n{_conditions(result, f'{link}/{file.name}')}\n"
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnreadableInput(f"{file} is no result of the verb that writes it: {error!r}") from error

@@ -100,7 +100,7 @@ _MISSING = object()
 
 def _set(owner: Any, attribute: str, value: Any) -> None:
     # Layers and readers have a __setattr__ of their own, which is not meant for methods.
-    if isinstance(owner, type) or not hasattr(owner, "__dict__"):
+    if isinstance(owner, type):
         setattr(owner, attribute, value)
     else:
         vars(owner)[attribute] = value
