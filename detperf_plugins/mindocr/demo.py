@@ -101,7 +101,13 @@ def _config(
     last = max(1, epochs)
     sections: dict[str, Any] = {
         "_BASE_": [str(tiny), *map(str, overlays)],
-        "system": {"seed": seed, "val_start_epoch": last, "val_interval": last, "log_interval": 10},
+        "system": {
+            "seed": seed,
+            "val_start_epoch": last,
+            "val_interval": last,
+            "log_interval": 10,
+            "ckpt_max_keep": 1,
+        },
         "scheduler": {"num_epochs": epochs},
         "train": {"ckpt_save_dir": str(out), "dataset": {"transform_pipeline": _pipeline(size)}},
         "eval": {"dataset": {}},
