@@ -185,9 +185,7 @@ def _run(
     if ended.status == -9:
         killed = "killed by the system, as where memory ends"
         return {"status": "out of memory", "error": killed}, ended.fault
-    said = ended.last_line
-    error = said[len("detperf: ") :] if said.startswith("detperf: ") else said
-    return {"status": "failed", "error": error}, ended.fault
+    return {"status": "failed", "error": ended.sentence or ended.last_line}, ended.fault
 
 
 def _write(

@@ -38,6 +38,12 @@ class Ended:
     interrupted: bool
     fault: str | None = None
 
+    @property
+    def sentence(self) -> str | None:
+        """The error that the child ended with as one sentence, where it had one."""
+        mark = "detperf: "
+        return self.last_line[len(mark) :] if self.last_line.startswith(mark) else None
+
 
 class _Log:
     """A file that a full disk cuts off, without ending what it logs."""

@@ -58,14 +58,10 @@ def make(
     ended = run_child("detperf_plugins.paddledet.profiling", arguments, log, on_event)
     result = state.get("result")
     if result is None:
-        said = ended.last_line
         if ended.interrupted:
             raise DetperfError("interrupted before anything was measured")
-        raise DetperfError(
-            said[len("detperf: ") :]
-            if said.startswith("detperf: ")
-            else f"training {config} ended with status {ended.status}: {said} (log: {log})"
-        )
+        what = f"training {config} ended with status {ended.status}: {ended.last_line} (log: {log})"
+        raise DetperfError(ended.sentence or what)
     if not result["modules"]:
         why = result["stopped"] or "the run ended early"
         raise DetperfError(

@@ -129,6 +129,7 @@ def test_a_child_reports_events_and_logs_the_rest(child, tmp_path):
     assert (tmp_path / "new" / "log").read_text(encoding="utf-8").splitlines() == ["a line", "half a line"]
     ended = run_child(child, ["fail"], tmp_path / "log", events.append)
     assert (ended.status, ended.last_line) == (1, "detperf: the reason")
+    assert ended.sentence == "the reason"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
