@@ -149,7 +149,7 @@ def test_the_single_warp_draws_alike_and_differs_little():
 
 
 def test_the_single_warp_s_jitter_has_stock_s_distribution():
-    """Mean brightness and saturation over many draws. MindSpore's operator draws once a seed, so it gets many."""
+    """Brightness and saturation over many draws. MindSpore's operator draws once a seed: it gets many."""
     import mindspore.dataset as msd
 
     image = np.zeros((4, 4, 3), np.uint8) + np.array([150, 90, 60], np.uint8)
