@@ -98,13 +98,12 @@ def _config(
 ) -> str:
     """The YAML of one run: the tiny model, its overlays, the data, and random numbers as stock draws them."""
     tiny = configs_dir() / "mindocr" / "tiny" / "db_r18_scene_text.yml"
-    last = max(1, epochs)
     sections: dict[str, Any] = {
         "_BASE_": [str(tiny), *map(str, overlays)],
         "system": {
             "seed": seed,
-            "val_start_epoch": last,
-            "val_interval": last,
+            "val_start_epoch": epochs,
+            "val_interval": epochs,
             "log_interval": 10,
             "ckpt_max_keep": 1,
         },
