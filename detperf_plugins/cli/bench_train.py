@@ -205,11 +205,13 @@ def _write(
     print_table("Training speed", header, lines, note="ips: median, images a second; gain over the baseline")
     print_table(
         "Timers and memory",
-        ("direction", "precision", "BS", "timer", *COLUMNS, "host MiB", "device MiB", "loader KiB a step"),
+        ("direction", "precision", "BS", "timer", *COLUMNS, "CPU s a step",
+         "host MiB", "device MiB", "loader KiB a step"),
         [
             (row["direction"], row["precision"], row["batch_size"], timer,
              *(f"{row[f'{timer}_{key}']:.5f}" for key in COLUMNS),
-             _whole(row["host_mb"]), _whole(row["device_mb"]), _whole(row["loader_bytes"], 1024))
+             f"{row['cpu_cost_median']:.3f}", _whole(row["host_mb"]), _whole(row["device_mb"]),
+             _whole(row["loader_bytes"], 1024))
             for row in rows if row["ips_avg"] is not None for timer in ("reader_cost", "batch_cost", "ips")
         ],
     )  # fmt: skip

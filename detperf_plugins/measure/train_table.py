@@ -18,14 +18,15 @@ def summarise(results: Mapping[Run, Any], contents: Mapping[str, str]) -> list[d
     """One row a config, precision and batch size over all its repeats.
 
     Args:
-        results: of each run: status, error, reader_s, batch_s, host_mb, device_mb, loader_bytes.
+        results: of each run: status, error, reader_s, batch_s, cpu_s, host_mb, device_mb, loader_bytes.
         contents: what each config changes, by name; the first is the baseline.
 
     Returns:
         direction, content, precision, batch_size, status, error, repeats, steps; reader_cost, batch_cost (s)
         and ips (images/s) each as _avg, _max, _min, _median over the steps of all repeats; gain (% of median
         ips over the baseline in its first precision: median over repeats), gain_low, gain_high (least and
-        most of a repeat), host_mb, device_mb, loader_bytes. What was not measured is None.
+        most of a repeat), cpu_cost_median (processor seconds a step), host_mb, device_mb,
+        loader_bytes. What was not measured is None.
     """
     precisions = list(dict.fromkeys(run.precision for run in results))
     sizes = sorted({run.batch_size for run in results})
@@ -68,6 +69,7 @@ def _measured(repeats: Mapping[int, Mapping[str, Any]], size: int) -> dict[str, 
     for index, timer in enumerate(("reader_cost", "batch_cost", "ips")):
         for key in ("avg", "max", "min", "median"):
             row[f"{timer}_{key}"] = timers[index][key] if timers else None
+    row["cpu_cost_median"] = statistics.median(s for one in good for s in one["cpu_s"]) if good else None
     for key in ("host_mb", "device_mb", "loader_bytes"):
         known = [one[key] for one in good if one.get(key) is not None]
         row[key] = max(known) if known else None

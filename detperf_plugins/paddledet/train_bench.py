@@ -7,6 +7,7 @@ import json
 import pickle
 import resource
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -44,8 +45,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
     Returns:
         status: "ok", "out of memory", "skipped" or "failed", with `error` where it is not "ok"; and, where
-        any step was measured, reader_s and batch_s (seconds of each step), loader_bytes (of the median step);
-        host_mb and device_mb (peaks, MiB, of this process and of the device's allocator; None on a CPU).
+        any step was measured, reader_s and batch_s (seconds of each step), cpu_s (processor seconds of each
+        step, all threads of this process, which other work on the machine hardly changes), loader_bytes (of
+        the median step); host_mb and device_mb (peaks, MiB, of this process and of the device's allocator;
+        None on a CPU).
     """
     amp = options.precision == "amp"
     words = [*options.overrides, f"TrainReader.batch_size={options.batch_size}"]
@@ -59,17 +62,20 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         return {"status": "skipped", "error": "AMP does nothing on a CPU"}
     times: list[tuple[float, float]] = []
     sizes: list[int] = []
-    state: dict[str, Any] = {"step": 0, "batch": None}
+    cpu_s: list[float] = []
+    state: dict[str, Any] = {"step": 0, "batch": None, "cpu": 0.0}
 
     def fetch(function: Callable[[Any], Any], reader: Any) -> Any:
         if state["step"] >= options.warm_up + options.steps:
             raise short_run.Finished
+        state["cpu"] = time.process_time()
         state["batch"] = function(reader)
         return state["batch"]
 
     def note(reader_s: float, batch_s: float) -> None:
         state["step"] += 1
         if state["step"] > options.warm_up:
+            cpu_s.append(time.process_time() - state["cpu"])
             times.append((reader_s, batch_s))
             sizes.append(size_of({key: value for key, value in state["batch"].items() if key != "epoch_id"}))
         emit(step=state["step"])
@@ -82,6 +88,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         result = {"status": status, "error": short_run.sentence(ended)}
     if times:
         result["reader_s"], result["batch_s"] = (list(column) for column in zip(*times))
+        result["cpu_s"] = cpu_s
         result["loader_bytes"] = sorted(sizes)[len(sizes) // 2]
     return {**result, **_peaks(bool(cfg.get("use_gpu")))}
 

@@ -17,6 +17,7 @@ CONTENTS = {"baseline": "as it is", "tuned": "faster"}
 def result(*batch_s, status="ok", error=None):
     return {
         "status": status, "error": error, "reader_s": [0.01] * len(batch_s), "batch_s": list(batch_s),
+        "cpu_s": [0.5 * s for s in batch_s],
         "host_mb": 700.0, "device_mb": None, "loader_bytes": 1000,
     }  # fmt: skip
 
@@ -64,6 +65,7 @@ def test_rows_pool_steps_and_gains_are_taken_repeat_by_repeat():
     }
     tuned = rows["tuned", "fp32", 2]
     assert (tuned["repeats"], tuned["steps"], tuned["batch_cost_median"]) == (2, 6, 0.75)
+    assert tuned["cpu_cost_median"] == 0.375
     assert (tuned["gain_low"], tuned["gain"], tuned["gain_high"]) == (50, 75, 100)
     assert tuned["ips_max"] == 4 and tuned["loader_bytes"] == 1000 and tuned["device_mb"] is None
     assert rows["baseline", "fp32", 2]["gain"] == 0

@@ -65,6 +65,7 @@ def test_a_run_without_memory_is_a_row_and_a_failed_one_too(bench):
     good = rows["baseline"]
     assert (good["steps"], good["repeats"], good["gain"]) == (2, 1, 0)
     assert good["ips_avg"] == pytest.approx(2 / good["batch_cost_avg"])
+    assert good["cpu_cost_median"] > 0 and rows["full"]["cpu_cost_median"] is None
     assert good["host_mb"] > 100 and good["device_mb"] is None
     assert good["loader_bytes"] > 2 * 3 * 128 * 128 * 4  # two pictures of float32, and their ground truth
     assert rows["full"]["ips_avg"] is None and rows["bad"]["error"] == "ValueError: a fault"
