@@ -118,10 +118,12 @@ def test_o3_and_the_enhanced_head_follow_too(level, head):
     np.testing.assert_allclose(half, full, rtol=0.03)
 
 
-def test_without_the_neck_repair_o2_does_not_compile(stock_neck, monkeypatch):
+def test_without_the_neck_repair_o2_does_not_compile(stock_neck, monkeypatch, tmp_path):
     assert amp.neck_needs_list(stock_neck)
     monkeypatch.setattr(amp, "mend_neck", lambda: False)
-    with pytest.raises(TypeError, match="must be real number, not NoneType"):
+    monkeypatch.chdir(tmp_path)  # MindSpore writes analyze_fail.ir
+    # The second sentence is MindSpore 2.10's.
+    with pytest.raises((TypeError, ValueError), match="real number, not NoneType|only one element, but got 0"):
         losses("r18", False, "O2", steps=1)
 
 
