@@ -10,4 +10,3 @@ from __future__ import annotations
 from detperf_plugins.paddledet.registry import activate, active, deactivate
 
 __all__ = ["activate", "active", "deactivate"]
-

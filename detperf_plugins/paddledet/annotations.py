@@ -119,7 +119,7 @@ def _check_mask(annotation: dict[str, Any], image: dict[str, Any] | None) -> lis
     segmentation = annotation.get("segmentation")
     if annotation.get("iscrowd") == 1:
         return []  # stock puts its placeholder in; a crowd never becomes a positive
-    if is_rle(segmentation):
+    if isinstance(segmentation, dict) and is_rle(segmentation):
         size = (int(image["height"]), int(image["width"])) if image and _sized(image) else (None, None)
         fault = rle_fault(segmentation, *size)
         if fault:

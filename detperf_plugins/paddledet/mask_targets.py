@@ -188,8 +188,9 @@ class PolygonMaskAssigner(_MaskAssigner):
             inputs: the batch, with `gt_poly` or the arrays of PackPolygons.
 
         Returns:
-            mask_rois (per image float32 [n, 4]), mask_rois_num (integer [B], int64 on Paddle 3), tgt_classes (int32 [N]),
-            tgt_masks (int32 [N, M, M]), mask_index (int64 [N, 1]), tgt_weights (float32 [N]).
+            mask_rois (per image float32 [n, 4]), mask_rois_num (integer [B], int64 on Paddle 3),
+            tgt_classes (int32 [N]), tgt_masks (int32 [N, M, M]), mask_index (int64 [N, 1]), tgt_weights
+            (float32 [N]).
         """
         lengths = [int(one.shape[0]) for one in rois]
         tensors = [
