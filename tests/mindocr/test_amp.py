@@ -122,8 +122,8 @@ def test_without_the_neck_repair_o2_does_not_compile(stock_neck, monkeypatch, tm
     assert amp.neck_needs_list(stock_neck)
     monkeypatch.setattr(amp, "mend_neck", lambda: False)
     monkeypatch.chdir(tmp_path)  # MindSpore writes analyze_fail.ir
-    # The second sentence is MindSpore 2.10's.
-    with pytest.raises((TypeError, ValueError), match=r"not NoneType|only one element, but got 0"):
+    # MindSpore 2.10 says it in other words.
+    with pytest.raises((TypeError, ValueError), match=r"not NoneType|[Oo]nly one element"):
         losses("r18", False, "O2", steps=1)
 
 
