@@ -74,6 +74,8 @@ _NUMBERS = [
     "system.mode",
     "system.seed",
 ]
+# Words that this project's runner takes where MindOCR wants a number.
+_WORDS = {"train.loader.num_workers": "auto"}
 _FLAGS = [
     "train.dataset_sink_mode",
     "train.loader.shuffle",
@@ -115,7 +117,9 @@ def _system(config: Config) -> None:
 def _types(config: Config) -> None:
     for path in _NUMBERS:
         node = config.node(path)
-        if node is not None and node.value is not None and config.number(path) is None:
+        if node is None or node.value is None or node.value == _WORDS.get(path):
+            continue
+        if config.number(path) is None:
             shown = node.text or node.kind
             config.report(
                 VALUE_TYPE, path, f"{path}: {shown} is {_kind(node.value, node.kind)}, not a number"
