@@ -10,7 +10,6 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
-from detperf_plugins.errors import DetperfError
 from detperf_plugins.mindocr.config import is_mindocr_file
 
 __all__ = ["train"]
@@ -34,7 +33,9 @@ def train(
     amp: bool = typer.Option(False, "--amp", help="Automatic mixed precision (does nothing on a CPU)."),
     seed: Optional[int] = typer.Option(None, help="Fix initial weights, sampling and augmentation."),
     replace: bool = typer.Option(False, "--replace", help="Use the exact parts in place of stock ones."),
-    stock: bool = typer.Option(False, "--stock", help="Train without the plugins, to compare."),
+    stock: bool = typer.Option(
+        False, "--stock", help="Train without the plugins, to compare; MindOCR: with its own data path."
+    ),
     eval_only: bool = typer.Option(
         False, "--eval-only", help="MindOCR: evaluate eval.ckpt_load_path, train nothing."
     ),
@@ -46,12 +47,10 @@ def train(
     """Train a PaddleDetection or MindOCR config as its tools/train.py does, from the wheel alone."""
     words = [*overrides, *context.args]
     if is_mindocr_file(config):
-        if stock:
-            raise DetperfError("--stock is for PaddleDetection; a MindOCR config without overlays is stock")
         words += ["system.val_while_train=True"] * evaluate + ["system.amp_level=O2"] * amp
         words += [f"model.resume={resume}"] if resume is not None else []
         words += [f"system.seed={seed}"] if seed is not None else []
-        _mindocr(config, words, eval_only, replace, phases_json, json_path)
+        _mindocr(config, words, eval_only, replace, stock, phases_json, json_path)
         return
     from detperf_plugins.paddledet import runner
 
@@ -85,6 +84,7 @@ def _mindocr(
     words: list[str],
     eval_only: bool,
     replace: bool,
+    stock: bool,
     phases_json: Optional[Path],
     json_path: Optional[Path],
 ) -> None:
@@ -95,8 +95,8 @@ def _mindocr(
 
     os.environ.setdefault("GLOG_v", "3")  # MindSpore's warnings about its own graph rewriting
     SESSION.lint = warn_of_unread_keys
-    SESSION.replace, SESSION.phases_json = replace, phases_json
-    conditions = {"overrides": words, "replace": replace}
+    SESSION.replace, SESSION.stock, SESSION.phases_json = replace, stock, phases_json
+    conditions = {"overrides": words, "replace": replace, "plugins": not stock}
     if eval_only:
         metrics = runner.evaluate(config, words)
         console.print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))

@@ -115,8 +115,8 @@ def _config(
         sections[part]["dataset"].update(
             dataset_root="/", data_dir=str(folder)[1:], label_file=str(labels)[1:]
         )
-    if overlays:
-        sections["train"]["dataset"]["perf"] = {"seeding": "stock", "workers": "processes"}
+    perf = {"seeding": "stock", "workers": "processes"} if overlays else {"level": "off"}
+    sections["train"]["dataset"]["perf"] = perf
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items())
 
 

@@ -27,7 +27,8 @@ class Session:
     Attributes:
         config: the merged config as it was read, or None before.
         phases: the run's clock.
-        replace: the exact parts stand in for stock transforms.
+        replace: the exact parts stand in for stock transforms, seeded sample by sample.
+        stock: MindOCR's own data path, to compare.
         phases_json: where the phases go beside the checkpoint folder, or None.
         lint: called with (config path, overrides) once a config is known; set by the command, which may
             use the doctor.
@@ -38,6 +39,7 @@ class Session:
         self.config: dict[str, Any] | None = None
         self.phases = Phases()
         self.replace = False
+        self.stock = False
         self.phases_json: Path | None = None
         self.lint: Callable[[Path, Sequence[str]], None] | None = None
         self.on_step: Callable[[int, float], None] | None = None
@@ -94,19 +96,20 @@ class Session:
         compat.warn_of_slow_convolution()
 
     def dataset_builder(self, original: Any) -> Callable[..., Any]:
-        """`build_dataset`: context first; our data set where `perf`, auto workers or --replace want it."""
+        """`build_dataset`: context first, then our data set; without `perf`, in the way that gives stock's
+        own samples in stock's own order."""
 
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
             self._prepare(devices)
             with self.phases.measure("data set"):
-                if (
-                    self.replace
-                    or "perf" in dataset_config
-                    or loader_config.get("num_workers") == loader.AUTO
-                ):
-                    return loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
-                return original(dataset_config, loader_config, *args, **kwargs)
+                if self.stock:
+                    return original(dataset_config, loader_config, *args, **kwargs)
+                training = kwargs.get("is_train", args[2] if len(args) > 2 else True)
+                chosen = self.replace or "perf" in dataset_config
+                if not chosen and loader_config.get("num_workers") != loader.AUTO:
+                    dataset_config["perf"] = dict(loader.AS_STOCK if training else loader.OFF)
+                return loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
 
         return build_dataset
 
