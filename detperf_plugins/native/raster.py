@@ -25,6 +25,7 @@ def rasterize(
     width: int,
     dtype: type = np.int32,
     threads: int = 0,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Masks of instances `index` seen through `boxes`, on a height x width grid each.
 
@@ -39,6 +40,7 @@ def rasterize(
         height, width: grid size in cells, 1 to 32767.
         dtype: int32 or uint8.
         threads: worker threads; 0 means one per core.
+        out: dtype [N, height, width] to write to, C-contiguous; made where None.
 
     Returns:
         dtype [N, height, width], 1 inside and 0 outside.
@@ -61,7 +63,11 @@ def rasterize(
     _check_offsets("instances", instances, len(parts) - 1)
     if len(index) and (index.min() < -1 or index.max() >= len(instances) - 1):
         raise ValueError(f"index must lie in -1 to {len(instances) - 2}, got {index.min()} to {index.max()}")
-    out: np.ndarray = np.empty((len(boxes), height, width), dtype=dtype)
+    shape = (len(boxes), height, width)
+    if out is None:
+        out = np.empty(shape, dtype=dtype)
+    elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ValueError(f"out must be contiguous {np.dtype(dtype)} {list(shape)}")
     if out.dtype == np.int32:
         kernel = kernels().rasterize_int32
     elif out.dtype == np.uint8:

@@ -7,6 +7,7 @@ targets in one call.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -55,6 +56,12 @@ def read_together(tensors: Sequence[paddle.Tensor]) -> list[np.ndarray]:
         values.append(flat[start : start + size].reshape(tensor.shape))
         start += size
     return values
+
+
+def memory_of(tensor: paddle.Tensor) -> np.ndarray:
+    """The memory of an int32 CPU tensor as an array: what is written there is in the tensor, uncopied."""
+    cells = ctypes.c_int32 * int(np.prod(tensor.shape))
+    return np.ctypeslib.as_array(cells.from_address(tensor.data_ptr())).reshape(tensor.shape)
 
 
 def select_foreground(
@@ -209,11 +216,16 @@ class PolygonMaskAssigner(_MaskAssigner):
         instances_of = np.repeat(np.diff(first), chosen.counts)
         index = np.where(instances_of > 0, chosen.gt_inds + np.repeat(first[:-1], chosen.counts), -1)
         size = self.mask_resolution
-        masks = rasterize(*polygons, chosen.rois, index, size, size, np.int32, self.threads)
+        tgt_masks = paddle.empty([len(index), size, size], dtype="int32")
+        on_host = tgt_masks.place.is_cpu_place()
+        masks = memory_of(tgt_masks) if on_host else np.empty(tgt_masks.shape, dtype=np.int32)
+        rasterize(*polygons, chosen.rois, index, size, size, np.int32, self.threads, masks)
         masks[instances_of == 0] = 1  # stock's filler for an image without instances, weight 0
+        if not on_host:
+            tgt_masks = paddle.to_tensor(masks)
         usable = np.concatenate([polygons.has_mask(), [True]])[index]
         weights = np.where(usable, chosen.weights, 0).astype(np.float32)
-        return self._outputs(chosen._replace(weights=weights), lengths, paddle.to_tensor(masks))
+        return self._outputs(chosen._replace(weights=weights), lengths, tgt_masks)
 
     @staticmethod
     def _pack(gt_poly: Any, image: int, inputs: dict[str, Any]) -> PackedPolygons:

@@ -20,7 +20,7 @@ from detperf_plugins.paddledet.mask_targets import PolygonMaskAssigner
 from detperf_plugins.paddledet.proposals import flat_logits
 from detperf_plugins.paddledet.rpn_head import PerfRPNHead
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign
-from detperf_plugins.paddledet.transforms import PackPolygons
+from detperf_plugins.paddledet.transforms import PACKED_KEYS, PackPolygons
 
 __all__ = ["CASES", "Batch", "Case", "make_batch", "together"]
 
@@ -118,14 +118,15 @@ def _proposals(
 
 
 def mask_case(batch: Batch) -> Case:
-    """MaskAssigner beside PolygonMaskAssigner, on RoIs that BBoxAssigner sampled; polygons come packed."""
+    """MaskAssigner beside PolygonMaskAssigner, packing included, on RoIs that BBoxAssigner sampled."""
     sampled = PerfBBoxAssigner(num_classes=CLASSES)(batch.rois, None, batch.inputs)
     rois, _, (labels, _, inds) = sampled
     stock = MaskAssigner(CLASSES, batch.model.mask)
     ours = PolygonMaskAssigner(CLASSES, batch.model.mask)
+    inputs = {key: value for key, value in batch.inputs.items() if key not in PACKED_KEYS}
 
     def run(assigner: Any) -> tuple:
-        return assigner(rois, labels, inds, batch.inputs)
+        return assigner(rois, labels, inds, inputs)
 
     def mismatches() -> int:
         first, second = run(stock), run(ours)
