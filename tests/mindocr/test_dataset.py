@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import logging
 import subprocess
@@ -208,9 +209,11 @@ def test_wrong_settings_are_named(pictures):
 
 
 def build(path, loader=None, perf=None, columns=COLUMNS):
-    from mindocr.data.builder import build_dataset as original
+    import mindocr.data.builder
 
     from detperf_plugins.mindocr.loader import build_dataset
+
+    original = inspect.unwrap(mindocr.data.builder.build_dataset)  # MindOCR's own, without the session
 
     config = {
         "type": "DetDataset", "dataset_root": str(path.parent), "data_dir": ".", "label_file": path.name,

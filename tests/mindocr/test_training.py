@@ -54,11 +54,10 @@ def test_phases_explain_the_start_and_the_steps(plain, words):
 
 def test_pynative_trains_to_the_same_losses_and_phases_are_stored(plain, words, tmp_path):
     path = config(tmp_path, words)
-    result, output = train(path, "system.mode=1", "scheduler.num_epochs=1")
+    result, _ = train(path, "system.mode=1")
     assert result["facts"]["mode"] == "pynative"
-    # The polynomial decay depends on num_epochs: only the first loss is of the same weights.
-    assert result["losses"][0] == pytest.approx(plain[0]["losses"][0], rel=SAME)
-    assert "img/s: unknown" in output
+    # Kernel by kernel, sums round otherwise (4e-7 after an update); this net doubles that at every step.
+    assert_same(result["losses"][:3], plain[0]["losses"][:3], 1e-5)
     stored = json.loads((tmp_path / "out" / "phases.json").read_text())
     assert stored["losses"] == result["losses"] and stored["versions"]["mindspore"]
 
@@ -83,7 +82,8 @@ def test_warm_compile_cache_is_hit_and_trains_the_same(plain, words, tmp_path):
     assert "compile cache: hit" in output
     assert warm["losses"] == cold["losses"]
     assert_same(warm["losses"], plain[0]["losses"])
-    changed, _ = train(path, folder, "loss.l1_scale=1", "scheduler.num_epochs=1")
+    changed, output = train(path, folder, "loss.l1_scale=1", "scheduler.num_epochs=1")
+    assert "img/s: unknown" in output  # one epoch: its time holds the compiling
     assert changed["facts"]["compile_cache"]["result"] == "miss"
     assert changed["losses"][0] < cold["losses"][0]
 
