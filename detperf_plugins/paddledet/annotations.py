@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 from detperf_plugins.errors import DetperfError
-from detperf_plugins.paddledet.polygons import NO_MASK, is_rle, usable_parts
+from detperf_plugins.paddledet.polygons import MAX_COORDINATE, NO_MASK, is_rle, usable_parts
 from detperf_plugins.rle import rle_fault
 
 __all__ = [
@@ -149,8 +149,8 @@ def _clean_parts(segmentation: Any) -> tuple[list[list[float]], list[str]]:
     if isinstance(segmentation, list) and segmentation:
         try:
             if all(
-                len(part) >= 6 and not len(part) & 1 and min(part) >= -1e6 and max(part) <= 1e6
-                and math.isfinite(sum(part))
+                len(part) >= 6 and not len(part) & 1 and min(part) >= -MAX_COORDINATE
+                and max(part) <= MAX_COORDINATE and math.isfinite(sum(part))
                 for part in segmentation
             ):  # fmt: skip
                 return segmentation, []

@@ -18,7 +18,7 @@ __all__ = ["Config", "Transform", "host_of", "number"]
 _PADDLEOCR = frozenset(
     {"Global", "Architecture", "PostProcess", "Optimizer", "Loss", "Train", "Eval", "Metric"}
 )
-_PADDLEDET_PLAIN = frozenset(
+PADDLEDET_PLAIN = frozenset(
     [
         "_BASE_",
         "architecture",
@@ -48,7 +48,7 @@ def host_of(root: Node) -> str:
     scores = {
         "mindocr": len(keys & (MINDOCR_KEYS[""] - {"common"})),
         "paddleocr": len(keys & _PADDLEOCR),
-        "paddledet": len(keys & (_PADDLEDET_PLAIN | paddledet()["modules"].keys() | OUR_NAMES)),
+        "paddledet": len(keys & (PADDLEDET_PLAIN | paddledet()["modules"].keys() | OUR_NAMES)),
     }
     host = max(scores, key=lambda name: scores[name])
     return host if scores[host] else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detperf_plugins.doctor.configs.config import Config
+from detperf_plugins.doctor.configs.config import PADDLEDET_PLAIN, Config
 from detperf_plugins.doctor.configs.names import OUR_NAMES, nearest, paddledet
 from detperf_plugins.doctor.rules import rule
 from detperf_plugins.doctor.yaml.nodes import Entry, Node
@@ -51,35 +51,17 @@ PLUGIN_OFF = rule(
     room="paddledet",
 )
 
-_PLAIN = frozenset(
-    [
-        "_BASE_",
-        "architecture",
-        "epoch",
-        "metric",
-        "num_classes",
-        "pretrain_weights",
-        "weights",
-        "use_gpu",
-        "log_iter",
-        "save_dir",
-        "snapshot_epoch",
-        "worker_num",
-        "TrainDataset",
-        "EvalDataset",
-        "TestDataset",
-        "TrainReader",
-        "EvalReader",
-        "TestReader",
-        "plugins",
-        "find_unused_parameters",
-        "use_ema",
-        "amp",
-        "amp_level",
-        "norm_type",
-        "num_joints",
-    ]
-)
+_PLAIN = PADDLEDET_PLAIN | {
+    "EvalReader",
+    "TestReader",
+    "TrainReader",
+    "amp",
+    "amp_level",
+    "find_unused_parameters",
+    "norm_type",
+    "num_joints",
+    "use_ema",
+}
 _SLOTS = frozenset(
     [
         "backbone",
