@@ -50,6 +50,11 @@ class StandIn:
         self._sentence = f"{name} does not exist in the installed version; {advice}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse with the sentence.
+
+        Raises:
+            ImportError: always.
+        """
         raise ImportError(self._sentence)
 
     def __getattr__(self, name: str) -> Any:

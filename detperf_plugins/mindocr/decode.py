@@ -91,6 +91,7 @@ class PerfDecodeImage:
         self._cache = DecodedCache.open(cache, int(cache_gb * 2**30), variant) if cache else None
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Add `image` and `raw_img_shape` to `data`; see the class."""
         path = data.get("img_path")
         image = self._cache.get(path) if self._cache is not None and path is not None else None
         if image is None:

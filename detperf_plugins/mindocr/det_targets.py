@@ -68,6 +68,7 @@ class PerfDetTargets:
         self._thresh_min, self._thresh_max = thresh_min, thresh_max
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Add the four maps to `data`; see the class."""
         height, width = data["image"].shape[:2]
         binary: np.ndarray = np.zeros((1, height, width), dtype=np.float32)
         mask: np.ndarray = np.ones((height, width), dtype=np.float32)

@@ -104,6 +104,7 @@ class Flip:
         self._p = p
 
     def draw(self, random: Any, size: Size, polys: np.ndarray) -> tuple[Drawn, np.ndarray]:
+        """Draw as stock does; size is (height, width) and polys float32 [N, V, 2], moved with it."""
         if not random.random() < self._p:
             return Drawn(size, size), polys
         if len(polys):
@@ -146,6 +147,7 @@ class Rotate:
         self._degrees, self._expand, self._p = degrees, expand_canvas, p
 
     def draw(self, random: Any, size: Size, polys: np.ndarray) -> tuple[Drawn, np.ndarray]:
+        """Draw as stock does; size is (height, width) and polys float32 [N, V, 2], moved with it."""
         if not random.random() < self._p:
             return Drawn(size, size), polys
         height, width = size
@@ -233,6 +235,7 @@ class Scale:
         self._p = p
 
     def draw(self, random: Any, size: Size, polys: np.ndarray) -> tuple[Drawn, np.ndarray]:
+        """Draw as stock does; size is (height, width) and polys float32 [N, V, 2], moved with it."""
         if not random.random() < self._p:
             return Drawn(size, size), polys
         low, high = self._range[0], self._range[-1]

@@ -34,6 +34,7 @@ class PerfDetLabelEncode:
         pass
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Replace the JSON text `label` by `polys`, `texts` and `ignore_tags`."""
         try:
             label = msgspec.json.decode(data["label"])
         except (msgspec.DecodeError, UnicodeEncodeError):  # NaN and lone surrogates, which json takes
@@ -73,6 +74,7 @@ class PerfValidatePolygons:
         self._min_area, self._clip, self._min_vertices = min_area, clip_to_visible_area, min_vertices
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Leave out of `polys`, `texts` and `ignore_tags` what stock leaves out, and clip the rest if asked to."""
         size = data.get("actual_size", np.array(data["image"].shape[:2]))
         height, width = int(size[0]), int(size[1])
         xy, parts = pack(data["polys"])
@@ -174,6 +176,7 @@ class PerfNormalizeToCHW:
         self._table = np.ascontiguousarray((values - self._mean[:, None]) / self._std[:, None])
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Replace `image`, [H, W, 3], by its normalised float32 [3, H, W]."""
         image = np.asarray(data["image"])
         if self._reverse:
             image = image[..., ::-1]

@@ -90,6 +90,7 @@ class Config:
 
     @property
     def root(self) -> Node:
+        """The mapping at the top of the merged config."""
         return self.chain.root
 
     def node(self, path: str) -> Node | None:
