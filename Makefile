@@ -58,15 +58,18 @@ wheel: .venv/paddle-2.6
 .venv/paddle-2.6/.ready: EXTRA := paddle
 .venv/paddle-3.3/.ready: EXTRA := paddle3
 .venv/mindspore-%/.ready: EXTRA := mindspore
+# Each compiles in a folder of its own: `make test` builds them side by side.
 .venv/%/.ready: constraints/%.txt $(BUILT_FROM)
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.9, 3.10 or 3.11 is needed (or set PYTHON=...)" >&2; exit 1; }
 ifdef UV
 	[ -x .venv/$*/bin/python ] || $(UV) venv --quiet --seed --python "$(PYTHON)" .venv/$*
-	$(UV) pip install --quiet --python .venv/$*/bin/python --constraint $< --build-constraint $< -e ".[$(EXTRA),dev]"
+	$(UV) pip install --quiet --python .venv/$*/bin/python --constraint $< --build-constraint $< \
+		--config-setting build-dir=build/$* -e ".[$(EXTRA),dev]"
 else
 	[ -x .venv/$*/bin/python ] || $(PYTHON) -m venv .venv/$*
 	PIP_CONSTRAINT=$< PIP_BUILD_CONSTRAINT=$< PIP_DISABLE_PIP_VERSION_CHECK=1 \
-		.venv/$*/bin/python -m pip install --quiet --progress-bar off -e ".[$(EXTRA),dev]"
+		.venv/$*/bin/python -m pip install --quiet --progress-bar off \
+		--config-settings build-dir=build/$* -e ".[$(EXTRA),dev]"
 endif
 	@touch $@
 
