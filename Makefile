@@ -1,7 +1,7 @@
 # make demo   train Mask R-CNN stock and with the plugins, and compare      (the main job)
 # make test   the test suite on paddlepaddle 2.6.2, again on 3.3.1, and MindOCR's part on mindspore 2.8.0
 # make test-matrix   MindOCR's part on mindspore 2.7.2 and 2.10.0
-# make lint   ruff and mypy
+# make lint   ruff, mypy, and which room may import which
 # Each target builds the environment it needs below .venv/, from package registries alone; uv is used if present.
 
 SHELL := /bin/bash
@@ -45,6 +45,7 @@ lint: .venv/paddle-2.6
 	.venv/paddle-2.6/bin/ruff check .
 	.venv/paddle-2.6/bin/ruff format --check .
 	.venv/paddle-2.6/bin/mypy
+	.venv/paddle-2.6/bin/lint-imports
 
 wheel: .venv/paddle-2.6
 	.venv/paddle-2.6/bin/python -m pip wheel --no-deps -w dist .

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 import typer
 
@@ -48,10 +48,41 @@ def scene_text(
     ),
     size: int = typer.Option(320, "--size", min=96, help="Side of the pictures, pixels."),
     seed: int = typer.Option(0, "--seed", help="What is drawn depends on it alone."),
+    json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
     """Generate words on noise with MindOCR label lines."""
     from detperf_plugins.samples.scene_text import write_scene_text
 
+    _generate(write_scene_text, folder, images, size, seed, json_path)
+
+
+@samples.command()
+def shapes(
+    folder: Path = typer.Argument(..., help="Gets train/ and val/, each with images/ and annotations.json."),
+    images: int = typer.Option(
+        64, "--images", min=1, help="Pictures to train; a quarter of them to evaluate."
+    ),
+    size: int = typer.Option(128, "--size", min=32, help="Side of the pictures, pixels."),
+    seed: int = typer.Option(0, "--seed", help="What is drawn depends on it alone."),
+    json_path: Optional[Path] = JSON_OPTION,
+) -> None:
+    """Generate coloured shapes of three classes with COCO annotations."""
+    from detperf_plugins.samples.coco_shapes import write_coco_shapes
+
+    _generate(write_coco_shapes, folder, images, size, seed, json_path)
+
+
+def _generate(
+    write: Callable[[Path, int, int, int], Path],
+    folder: Path,
+    images: int,
+    size: int,
+    seed: int,
+    json_path: Optional[Path],
+) -> None:
+    rows = []
     for name, count, offset in (("train", images, 0), ("val", max(1, images // 4), 1)):
-        path = write_scene_text(folder / name, count, size, seed + offset)
+        path = write(folder / name, count, size, seed + offset)
         console.print(f"{count} pictures: {path}", soft_wrap=True)
+        rows.append({"path": str(path), "pictures": count})
+    write_json(json_path, rows, {"size": size, "seed": seed})
