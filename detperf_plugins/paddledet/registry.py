@@ -28,7 +28,8 @@ class Part:
     Attributes:
         name: the class, as YAML spells it.
         module: where it is defined, below `detperf_plugins.paddledet`.
-        kind: "transform" (looked up in ppdet.data.transform) or "module" (built by `create`).
+        kind: "transform" (looked up in ppdet.data.transform), "optimizer" (in paddle.optimizer) or "module"
+            (built by `create`).
         replaces: the stock class it stands in for under `activate(replace=True)`; only for parts whose
             results are identical to stock's.
     """
@@ -51,6 +52,7 @@ PARTS: tuple[Part, ...] = (
     Part("PerfBBoxHead", "bbox_head", "module", replaces="BBoxHead"),
     Part("PerfCascadeHead", "bbox_head", "module", replaces="CascadeHead"),
     Part("PerfMaskHead", "mask_head", "module", replaces="MaskHead"),
+    Part("PerfMomentum", "momentum", "optimizer"),
 )
 
 # Undo functions of what is active now, in the order in which it was done.
@@ -159,9 +161,10 @@ def _add(part: Part) -> None:
     from ppdet.data import transform
 
     cls = _class_of(part)
-    if part.kind == "transform":
-        setattr(transform, part.name, cls)
-        _undo.append(lambda: delattr(transform, part.name))
+    if part.kind in ("transform", "optimizer"):
+        home = transform if part.kind == "transform" else importlib.import_module("paddle.optimizer")
+        setattr(home, part.name, cls)
+        _undo.append(lambda: delattr(home, part.name))
         return
     # A section of this name that was merged before the class was known is a plain dict: keep its settings.
     settings = global_config.pop(part.name, None)
