@@ -46,6 +46,7 @@ def _load_verbs() -> None:
 # In the order in which `detperf --help` lists them.
 VERBS = (
     "demo", "train", "configs", "env", "lint", "log", "explain", "bench", "profile", "report", "samples",
+    "build_cuda",
 )  # fmt: skip
 # Verbs of `detperf bench`.
 BENCH_VERBS = ("bench_train", "bench_transforms")

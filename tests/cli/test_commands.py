@@ -24,7 +24,7 @@ def test_version():
 
 def test_every_verb_has_help_and_json():
     for verb in cli.VERBS:
-        result = invoke(verb, "--help")
+        result = invoke(verb.replace("_", "-"), "--help")
         assert result.exit_code == 0, verb
 
 

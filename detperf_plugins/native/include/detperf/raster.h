@@ -9,8 +9,14 @@
 // that forbid contraction; a host compiler is told -ffp-contract=off.
 #pragma once
 
+#ifdef __CUDACC_RTC__  // NVRTC has no standard headers, and brings floor and ceil itself
+using int64_t = long long;
+using uint64_t = unsigned long long;
+using int32_t = int;
+#else
 #include <cmath>
 #include <cstdint>
+#endif
 
 #ifdef DETPERF_DEVICE
 #define DETPERF_HD __device__ __forceinline__
