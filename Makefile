@@ -2,6 +2,8 @@
 # make test   the test suite on paddlepaddle 2.6.2, again on 3.3.1, and MindOCR's part on mindspore 2.8.0
 # make test-matrix   MindOCR's part on mindspore 2.7.2 and 2.10.0
 # make lint   ruff, mypy, and which room may import which
+# make docs   the documentation site, into build/site
+# make wheels what a release uploads, checked, into dist/
 # Each target builds the environment it needs below .venv/, from package registries alone; uv is used if present.
 
 SHELL := /bin/bash
@@ -11,7 +13,7 @@ UV := $(shell command -v uv 2>/dev/null)
 BUILT_FROM := pyproject.toml CMakeLists.txt detperf_plugins_startup.pth $(wildcard detperf_plugins/native/src/* detperf_plugins/native/include/detperf/*)
 PYTEST_FLAGS ?= -q
 
-.PHONY: demo test test-fast test-matrix lint bench wheel clean \
+.PHONY: .venv/docs .venv/release demo test test-fast test-matrix test-docs lint docs wheels clean \
 	.venv/paddle-2.6 .venv/paddle-3.3 .venv/mindspore-2.7 .venv/mindspore-2.8 .venv/mindspore-2.10
 
 demo: .venv/paddle-2.6
@@ -23,7 +25,7 @@ HOSTS := .venv/paddle-2.6 .venv/paddle-3.3 .venv/mindspore-2.8
 test:
 	@$(MAKE) --no-print-directory -j $(words $(HOSTS)) $(HOSTS)
 	@mkdir -p build; status=0; log=build/test-mindspore.log; \
-	.venv/mindspore-2.8/bin/python -m pytest $(PYTEST_FLAGS) tests/mindocr >$$log 2>&1 & other=$$!; \
+	.venv/mindspore-2.8/bin/python -m pytest $(PYTEST_FLAGS) tests/mindocr tests/docs >$$log 2>&1 & other=$$!; \
 	trap "kill $$other 2>/dev/null" INT TERM; \
 	echo "== paddlepaddle 2.6.2"; .venv/paddle-2.6/bin/python -m pytest $(PYTEST_FLAGS) || status=1; \
 	echo "== paddlepaddle 3.3.1"; \
@@ -47,8 +49,23 @@ lint: .venv/paddle-2.6
 	.venv/paddle-2.6/bin/mypy
 	.venv/paddle-2.6/bin/lint-imports
 
-wheel: .venv/paddle-2.6
-	.venv/paddle-2.6/bin/python -m pip wheel --no-deps -w dist .
+# One manylinux wheel for each CPython found, or for those in PYTHONS, and the sdist: into dist/.
+wheels: .venv/release
+	PATH="$(CURDIR)/.venv/release/bin:$$PATH" .venv/release/bin/python release/build.py $(PYTHONS)
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true .venv/docs/bin/mkdocs build --strict --quiet
+
+# Every command block of README and docs that this machine can run, those that take minutes too.
+test-docs: .venv/paddle-2.6 .venv/mindspore-2.8
+	DETPERF_DOCS=all .venv/paddle-2.6/bin/python -m pytest $(PYTEST_FLAGS) tests/docs
+	DETPERF_DOCS=all .venv/mindspore-2.8/bin/python -m pytest $(PYTEST_FLAGS) tests/docs
+
+.venv/docs .venv/release: .venv/%: .venv/%/.tools
+.venv/%/.tools: constraints/%.txt
+	[ -x .venv/$*/bin/python ] || $(PYTHON) -m venv .venv/$*
+	.venv/$*/bin/python -m pip install --quiet --progress-bar off --disable-pip-version-check -r $<
+	@touch $@
 
 .venv/paddle-2.6: .venv/paddle-2.6/.ready
 .venv/paddle-3.3: .venv/paddle-3.3/.ready

@@ -74,7 +74,7 @@ class PerfValidatePolygons:
         self._min_area, self._clip, self._min_vertices = min_area, clip_to_visible_area, min_vertices
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Leave polygons out of `polys`, `texts` and `ignore_tags` as stock does, and clip the rest if asked."""
+        """Leave polygons out of `polys`, `texts` and `ignore_tags` as stock does; clip the rest if asked."""
         size = data.get("actual_size", np.array(data["image"].shape[:2]))
         height, width = int(size[0]), int(size[1])
         xy, parts = pack(data["polys"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 PACKAGE = "detperf_plugins"
 # Room -> heading; the order of the reference.
 ROOMS = {
@@ -38,7 +40,6 @@ def front_pages() -> None:
         for source, target in turned.items():
             text = text.replace(f"]({source})", f"]({target})")
         text = re.sub(r"\]\(docs/([^)]*)\)", r"](\1)", text)
-        text = re.sub(r"\]\(([^):#]*\.json)\)", r"](https://github.com/detperf-plugins/detperf-plugins/blob/main/docs/\1)", text)
         with mkdocs_gen_files.open(page, "w") as out:
             out.write(text)
 
@@ -78,7 +79,7 @@ def reference() -> list[str]:
         for module, text in rooms[room]:
             page = f"reference/{module}.md"
             with mkdocs_gen_files.open(page, "w") as out:
-                out.write(f"# {module}\n\n{text}\n\n::: {module}\n    options:\n      show_docstring_description: true\n")
+                out.write(f"# {module}\n\n{text}\n\n::: {module}\n")
             lines.append(f"        * [{module.removeprefix(PACKAGE + '.')}]({page})")
     return lines
 
@@ -91,7 +92,9 @@ def command() -> None:
     click_command = typer.main.get_command(cli.app)
     context = click_command.context_class(click_command, info_name="detperf")
     with mkdocs_gen_files.open("reference/command.md", "w") as out:
-        out.write(get_docs_for_click(obj=click_command, ctx=context, name="detperf", title="The detperf command"))
+        out.write(
+            get_docs_for_click(obj=click_command, ctx=context, name="detperf", title="The detperf command")
+        )
 
 
 def navigation() -> None:
