@@ -10,10 +10,13 @@ import paddle
 from paddle import nn
 from paddle.nn import functional
 from ppdet.modeling.bbox_utils import bbox2delta
-from ppdet.modeling.heads.bbox_head import BBoxHead
-from ppdet.modeling.heads.cascade_head import CascadeHead
+from ppdet.modeling.heads.bbox_head import BBoxHead, TwoFCHead, XConvNormHead
+from ppdet.modeling.heads.cascade_head import CascadeHead, CascadeTwoFCHead, CascadeXConvNormHead
 
-from detperf_plugins.paddledet.registry import inherit_section
+from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.channels_last import is_channels_last, require_one_layout, set_channels_last
+from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
+from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign
 
 __all__ = ["PerfBBoxHead", "PerfCascadeHead", "bbox_losses"]
 
@@ -112,20 +115,75 @@ class _LiveRoIs(nn.Layer):
         return self.loss(scores, (labels, *targets[1:]), relation)
 
 
+# Heads whose first fully connected layer has the order of NCHW features in its weights; RoIAlign gives these.
+FLATTENING = (TwoFCHead, XConvNormHead, CascadeTwoFCHead, CascadeXConvNormHead)
+
+
+def _take_channels_last(head: Any) -> None:
+    """Let a BBoxHead take NHWC features: transposed for RoIAlign, and back for a head of convolutions."""
+    flattens = isinstance(head.head, FLATTENING)
+    if not flattens:
+        set_channels_last(head.head)
+    head.roi_extractor = ChannelsLastRoIAlign(head.roi_extractor, channels_last_output=not flattens)
+    head.channels_last = True
+
+
 class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     """BBoxHead whose losses have fixed shapes; same arguments, weights and names, and the same losses.
 
-    Args: as BBoxHead, whose section `BBoxHead:` is inherited.
+    Args:
+        args, kwargs: as in BBoxHead, whose section `BBoxHead:` is inherited.
+        data_format: NHWC for channels-last features; a top-level key of the config.
     """
 
-    __shared__ = ["num_classes", "use_cot"]
+    __shared__ = ["num_classes", "use_cot", "data_format"]
     __inject__ = ["bbox_assigner", "bbox_loss", "loss_cot"]
+    channels_last = False
+
+    @arguments_of(BBoxHead)
+    def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if is_channels_last(data_format):
+            _take_channels_last(self)
+            if not (self.with_pool or isinstance(self.head, FLATTENING)):
+                raise DetperfError(
+                    f"data_format: NHWC needs with_pool: true below {type(self.head).__name__}"
+                )
 
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As BBoxHead; settings of the section `BBoxHead:` hold where the own section has none."""
         inherited = inherit_section(cfg, "BBoxHead")
-        return {**inherited, **super().from_config(cfg, input_shape)}
+        shared = shared_settings(cfg, data_format="NCHW")
+        require_one_layout(shared["data_format"])
+        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+
+    def forward(
+        self,
+        body_feats: Any = None,
+        rois: Any = None,
+        rois_num: Any = None,
+        inputs: Any = None,
+        cot: bool = False,
+    ) -> tuple[Any, Any]:
+        """As BBoxHead: losses and RoI features in training, predictions and the head else."""
+        if not (self.channels_last and self.with_pool):
+            return super().forward(body_feats, rois, rois_num, inputs, cot)
+        if self.training:
+            rois, rois_num, targets = self.bbox_assigner(rois, rois_num, inputs)
+            self.assigned_rois, self.assigned_targets = (rois, rois_num), targets
+        bbox_feat = self.head(self.roi_extractor(body_feats, rois, rois_num))
+        pooled = functional.adaptive_avg_pool2d(bbox_feat, output_size=1, data_format="NHWC")
+        feat = paddle.squeeze(pooled, axis=[1, 2])
+        scores = self.cot_bbox_score(feat) if self.use_cot else self.bbox_score(feat)
+        cot_scores = self.bbox_score(feat) if self.use_cot else scores
+        deltas = self.bbox_delta(feat)
+        if not self.training:
+            return self.get_prediction(cot_scores if cot else scores, deltas), self.head
+        loss = self.get_loss(scores, deltas, targets, rois, self.bbox_weight, self.loss_normalize_pos)
+        if self.cot_relation is not None:
+            loss.update(self.loss_cot(cot_scores, targets, self.cot_relation))
+        return loss, bbox_feat
 
     def init_cot_head(self, relationship: Any) -> None:
         """As BBoxHead, for label cotuning."""
@@ -140,17 +198,28 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
     A box that its stage leaves without area is dropped by stock; here its label is -1 in the next stage
     (PerfBBoxAssigner gives it), so that it counts nowhere.
 
-    Args: as CascadeHead, whose section `CascadeHead:` is inherited.
+    Args:
+        args, kwargs: as in CascadeHead, whose section `CascadeHead:` is inherited.
+        data_format: NHWC for channels-last features; a top-level key of the config.
     """
 
-    __shared__ = ["num_classes", "num_cascade_stages"]
+    __shared__ = ["num_classes", "num_cascade_stages", "data_format"]
     __inject__ = ["bbox_assigner", "bbox_loss"]
+    channels_last = False
+
+    @arguments_of(CascadeHead)
+    def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if is_channels_last(data_format):
+            _take_channels_last(self)
 
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As CascadeHead; settings of the section `CascadeHead:` hold where the own section has none."""
         inherited = inherit_section(cfg, "CascadeHead")
-        return {**inherited, **super().from_config(cfg, input_shape)}
+        shared = shared_settings(cfg, data_format="NCHW")
+        require_one_layout(shared["data_format"])
+        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
 
     def _get_rois_from_boxes(
         self, boxes: Sequence[paddle.Tensor], im_shape: paddle.Tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 import logging
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
@@ -16,7 +17,16 @@ from typing import Any, Callable
 
 from detperf_plugins.hosts import require_paddledet
 
-__all__ = ["PARTS", "Part", "activate", "active", "deactivate", "inherit_section"]
+__all__ = [
+    "PARTS",
+    "Part",
+    "activate",
+    "active",
+    "arguments_of",
+    "deactivate",
+    "inherit_section",
+    "shared_settings",
+]
 
 logger = logging.getLogger("detperf_plugins")
 
@@ -47,6 +57,9 @@ PARTS: tuple[Part, ...] = (
     Part("BitmapMaskAssigner", "mask_targets", "module"),
     Part("AssignRPNTargets", "rpn_transform", "transform"),
     Part("PerfRPNTargetAssign", "rpn_targets", "module", replaces="RPNTargetAssign"),
+    Part("PerfResNet", "resnet", "module", replaces="ResNet"),
+    Part("PerfRes5Head", "resnet", "module", replaces="Res5Head"),
+    Part("PerfFPN", "fpn", "module", replaces="FPN"),
     Part("PerfRPNHead", "rpn_head", "module", replaces="RPNHead"),
     Part("PerfBBoxAssigner", "bbox_targets", "module", replaces="BBoxAssigner"),
     Part("PerfBBoxHead", "bbox_head", "module", replaces="BBoxHead"),
@@ -140,6 +153,47 @@ def inherit_section(config: Any, stock: str) -> dict[str, Any]:
             config[key] = copy.deepcopy(section[key])
             inherited[key] = copy.deepcopy(section[key])
     return {key: config[key] for key in inherited}
+
+
+def shared_settings(config: Any, **defaults: Any) -> dict[str, Any]:
+    """Values of keys that stand once in a config for all parts: for use in `from_config`.
+
+    ppdet fills a class's `__shared__` arguments by the schema of the section; a part that stands in for a
+    stock class has that class's schema, which does not name them.
+
+    Args:
+        config: the live section of the part, as `from_config` receives it; a key set there wins.
+        defaults: each key and its value where no config has it.
+    """
+    from ppdet.core.workspace import global_config
+
+    return {
+        key: config[key] if key in config else global_config.get(key, default)
+        for key, default in defaults.items()
+    }
+
+
+def arguments_of(stock: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator of `__init__(self, *args, own=..., **kwargs)`: the arguments of `stock`, then its own.
+
+    ppdet makes a section's schema from the arguments of `__init__`; those of a stock class differ between
+    its versions, so they are asked for and not written down.
+    """
+
+    def declare(init: Callable[..., None]) -> Callable[..., None]:
+        kinds = inspect.Parameter
+        own = [
+            parameter.replace(kind=kinds.POSITIONAL_OR_KEYWORD, annotation=kinds.empty)
+            for parameter in inspect.signature(init).parameters.values()
+            if parameter.kind is kinds.KEYWORD_ONLY
+        ]
+        theirs = list(inspect.signature(stock.__init__).parameters.values())  # type: ignore[misc]
+        rest = [one for one in theirs if one.kind is kinds.VAR_KEYWORD]
+        named = [one for one in theirs if one.kind is not kinds.VAR_KEYWORD]
+        init.__signature__ = inspect.Signature([*named, *own, *rest])  # type: ignore[attr-defined]
+        return init
+
+    return declare
 
 
 def _load_host() -> None:

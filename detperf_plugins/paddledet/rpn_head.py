@@ -16,8 +16,14 @@ from ppdet.modeling.proposal_generator.target_layer import RPNTargetAssign
 from detperf_plugins import native
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.anchors import AnchorSettings, Grids, difference
+from detperf_plugins.paddledet.channels_last import (
+    is_channels_last,
+    require_one_layout,
+    set_channels_last,
+    to_nchw,
+)
 from detperf_plugins.paddledet.proposals import LogitLayout, flat_logits, propose_on_device, propose_on_host
-from detperf_plugins.paddledet.registry import inherit_section
+from detperf_plugins.paddledet.registry import inherit_section, shared_settings
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign, RPNSample
 from detperf_plugins.paddledet.rpn_transform import RPN_KEYS, target_text
 
@@ -92,16 +98,17 @@ class PerfRPNHead(RPNHead):
     Targets come from the batch where `AssignRPNTargets` put them, else from PerfRPNTargetAssign, which
     reads the boxes once a batch. On a CPU the proposals are one kernel call after one read of the logits;
     on a GPU they are made there (`propose_on_device`). Export, adaptive suppression (eta < 1) and an
-    assigner of the user's own run as in stock.
+    assigner of the user's own run as in stock, after a transpose of the logits where these are NHWC.
 
     Args:
         anchor_generator, rpn_target_assign, train_proposal, test_proposal, in_channel, export_onnx,
             loss_rpn_bbox: as in RPNHead, whose section `RPNHead:` is inherited.
-        data_format: NCHW, or NHWC for channels-last features; the weights are the same.
+        data_format: NHWC for channels-last features; a top-level key of the config. The weights are the same.
     """
 
-    __shared__ = ["export_onnx"]
+    __shared__ = ["export_onnx", "data_format"]
     __inject__ = ["loss_rpn_bbox"]
+    channels_last = False
     KEPT_GRIDS = 16
 
     def __init__(
@@ -127,12 +134,10 @@ class PerfRPNHead(RPNHead):
         assign: Any = vars(self).get("rpn_target_assign")
         if type(assign) is RPNTargetAssign:
             self.rpn_target_assign = PerfRPNTargetAssign(**vars(assign))
-        if data_format not in ("NCHW", "NHWC"):
-            raise DetperfError(f"data_format must be NCHW or NHWC, got {data_format!r}")
-        self.channels_last = data_format == "NHWC"
-        if self.channels_last:
-            for layer in (self.rpn_feat.rpn_conv, self.rpn_rois_score, self.rpn_rois_delta):
-                layer._data_format, layer._channel_dim = data_format, 3
+        if is_channels_last(data_format):
+            self.channels_last = True
+            for layer in (self.rpn_feat, self.rpn_rois_score, self.rpn_rois_delta):
+                set_channels_last(layer)
         self.settings = AnchorSettings.of(self.anchor_generator)
         self._grids: OrderedDict[Grids, _Grid] = OrderedDict()
 
@@ -140,7 +145,9 @@ class PerfRPNHead(RPNHead):
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As RPNHead; settings of the section `RPNHead:` hold where the own section has none."""
         inherited = inherit_section(cfg, "RPNHead")
-        return {**inherited, **super().from_config(cfg, input_shape)}
+        shared = shared_settings(cfg, data_format="NCHW")
+        require_one_layout(shared["data_format"])
+        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
 
     def forward(
         self, feats: list[paddle.Tensor], inputs: dict[str, Any]
@@ -159,11 +166,13 @@ class PerfRPNHead(RPNHead):
         stock = self.export_onnx or not paddle.in_dynamic_mode() or generator.eta < 1 or not own_rule
         if stock and not self.channels_last:
             return super().forward(feats, inputs)
-        if stock:
-            raise DetperfError("export, eta < 1 and an assigner of your own need data_format NCHW")
         features = self.rpn_feat(feats)
         scores = [self.rpn_rois_score(feature) for feature in features]
         deltas = [self.rpn_rois_delta(feature) for feature in features]
+        if stock:
+            return self._from_stock(
+                [to_nchw(one) for one in scores], [to_nchw(one) for one in deltas], inputs
+            )
         logits = flat_logits(scores, deltas, inputs["im_shape"])
         grid = self.grid(scores)
         rois = self.propose(logits, grid, generator)
@@ -171,6 +180,16 @@ class PerfRPNHead(RPNHead):
         if not self.training:
             return rois, rois_num, None
         return rois, rois_num, self._losses(logits, grid, inputs)
+
+    def _from_stock(
+        self, scores: list[paddle.Tensor], deltas: list[paddle.Tensor], inputs: dict[str, Any]
+    ) -> tuple[list[paddle.Tensor], paddle.Tensor, Optional[dict[str, paddle.Tensor]]]:
+        """Stock's proposals and losses; scores [N, k, H, W] and deltas [N, 4k, H, W] of each level."""
+        anchors = self.anchor_generator(scores)
+        rois, rois_num = self._gen_proposal(scores, deltas, anchors, inputs)
+        if not self.training:
+            return rois, rois_num, None
+        return rois, rois_num, self.get_loss(scores, deltas, anchors, inputs)
 
     @paddle.no_grad()
     def propose(self, logits: paddle.Tensor, grid: _Grid, generator: Any) -> list[paddle.Tensor]:
