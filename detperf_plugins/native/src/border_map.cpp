@@ -1,22 +1,13 @@
 // Host side of the border map: all polygons of a picture in one call, rows shared out to threads.
 #include "detperf/border_map.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <vector>
 
+#include "arrays.h"
 #include "detperf/parallel.h"
-
-namespace nb = nanobind;
 
 namespace detperf {
 namespace {
-
-template <class T, class Shape>
-using In = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <class T, class Shape>
-using Out = nb::ndarray<T, Shape, nb::c_contig, nb::device::cpu>;
 
 void measure_rings(In<double, nb::shape<-1, 2>> xy, In<int64_t, nb::ndim<1>> parts, Out<double, nb::shape<-1, 2>> out,
                    Out<uint8_t, nb::ndim<1>> crossing) {

@@ -1,21 +1,12 @@
 // Host side of anchor matching: images and runs of tiles shared out to threads.
 #include "detperf/match.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
+#include "arrays.h"
 #include "detperf/parallel.h"
 #include "detperf/simd.h"
 
-namespace nb = nanobind;
-
 namespace detperf {
 namespace {
-
-template <class T, class Shape>
-using In = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <class T, class Shape>
-using Out = nb::ndarray<T, Shape, nb::c_contig, nb::device::cpu>;
 
 // Tiles handled by one task: the unit in which threads share an image.
 constexpr int64_t kRun = 64;

@@ -1,23 +1,14 @@
 // Host side of the proposals: images and levels shared out to threads, then the best of all levels an image.
 #include "detperf/proposals.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <functional>
 
+#include "arrays.h"
 #include "detperf/parallel.h"
 #include "detperf/simd.h"
 
-namespace nb = nanobind;
-
 namespace detperf {
 namespace {
-
-template <class T, class Shape>
-using In = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <class T, class Shape>
-using Out = nb::ndarray<T, Shape, nb::c_contig, nb::device::cpu>;
 
 // Where a level's logits lie in an image's row, and its anchors in the list of all.
 struct Level {

@@ -1,23 +1,14 @@
 // Host side of the polygon raster: many (instance, box) pairs in one call, shared out to threads.
 #include "detperf/raster.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <cstring>
 #include <vector>
 
+#include "arrays.h"
 #include "detperf/parallel.h"
-
-namespace nb = nanobind;
 
 namespace detperf {
 namespace {
-
-template <class T, class Shape>
-using In = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <class T, class Shape>
-using Out = nb::ndarray<T, Shape, nb::c_contig, nb::device::cpu>;
 
 // Inside-bits of one instance, column by column: bit y of column x is pixel (y, x). `scratch` and `inside`
 // hold width * words words each.

@@ -2,20 +2,14 @@
 // warp, and the normalisation of a picture into planes.
 #include "detperf/region.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
+#include <cstring>
 #include <vector>
 
-namespace nb = nanobind;
+#include "arrays.h"
 
 namespace detperf {
 namespace {
 
-template <class T, class Shape>
-using In = nb::ndarray<const T, Shape, nb::c_contig, nb::device::cpu>;
-template <class T, class Shape>
-using Out = nb::ndarray<T, Shape, nb::c_contig, nb::device::cpu>;
 template <class T, class Shape>
 using Rows = nb::ndarray<const T, Shape, nb::device::cpu>;  // rows may lie apart, pixels may not
 
