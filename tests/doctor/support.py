@@ -7,10 +7,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-from detperf_plugins.doctor.findings import Finding, Report
+from detperf_plugins.doctor.configs.check import check_config
+from detperf_plugins.doctor.findings import Finding, Report, by_importance
 from detperf_plugins.doctor.lint import Options, lint_file
 
-__all__ = ["MINDOCR", "PPDET", "coco", "found", "run", "square", "write"]
+__all__ = [
+    "MINDOCR",
+    "PPDET",
+    "assert_found_at",
+    "check_text",
+    "coco",
+    "edited",
+    "found",
+    "line_of",
+    "run",
+    "square",
+    "write",
+]
 
 # A small but complete MindOCR config in which nothing is wrong beyond the missing data folder.
 MINDOCR = """\
@@ -258,3 +271,30 @@ def run(*words: str) -> int:
     except DetperfError as error:
         print(f"detperf: {error}")
         return error.status
+
+
+def edited(text: str, *edits: tuple[str, str]) -> str:
+    """`text` with the first place of each old text replaced by its new one; each must occur."""
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+def check_text(text: str, **options: Any) -> dict[str, Finding]:
+    """The most important finding of each rule in a config of this text."""
+    findings = check_config(text, "config.yml", None, **options)[1]
+    return {finding.rule.id: finding for finding in reversed(by_importance(findings))}
+
+
+def line_of(text: str, part: str) -> int:
+    """Number of the first line that has `part`, from 1."""
+    return next(number for number, row in enumerate(text.split("\n"), 1) if part in row)
+
+
+def assert_found_at(text: str, rule: str, severity: str, where: str) -> None:
+    """A config of this text has a finding of `rule`, of this severity, in the first line that has `where`."""
+    findings = check_text(text)
+    assert rule in findings, sorted(findings)
+    assert findings[rule].severity == severity
+    assert findings[rule].line == line_of(text, where), findings[rule]

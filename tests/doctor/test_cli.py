@@ -12,8 +12,8 @@ from detperf_plugins.doctor.knowledge import ENTRIES
 from detperf_plugins.doctor.pages import rule_rows, rules_page
 from detperf_plugins.doctor.rules import all_rules, rule
 
+from .log_lines import mindocr_epoch, ppdet
 from .support import MINDOCR, PPDET, coco, run, write
-from .test_logs import mindocr_epoch, ppdet
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -19,9 +19,9 @@ from detperf_plugins.doctor.repair import repair_file
 from detperf_plugins.doctor.yaml.repair import read_yaml
 from detperf_plugins.errors import DetperfError
 
+from .log_lines import mindocr, mindocr_epoch, ppdet, ppocr
 from .support import MINDOCR, PPDET, coco
 from .test_labels import GOOD, box, line
-from .test_logs import mindocr, mindocr_epoch, ppdet, ppocr
 
 FUZZ = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 LABELS = "\n".join([line(box()), line(box(GOOD[::-1]), box(text="###"), picture="q.jpg")]) + "\n"

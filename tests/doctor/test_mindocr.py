@@ -6,29 +6,14 @@ import re
 
 import pytest
 
-from detperf_plugins.doctor.configs.check import check_config
-from detperf_plugins.doctor.findings import by_importance
-
-from .support import MINDOCR, found, write
+from .support import MINDOCR, assert_found_at, check_text, edited, found, write
 
 HINT_ONLY = {"config-path-missing"}
 
 
 def changed(*edits: tuple[str, str]) -> str:
-    """The correct config with texts replaced; each must occur."""
-    text = MINDOCR
-    for old, new in edits:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
-
-
-def check(text: str, **options):
-    return {f.rule.id: f for f in reversed(by_importance(check_config(text, "c.yaml", None, **options)[1]))}
-
-
-def line_of(text: str, part: str) -> int:
-    return next(n for n, row in enumerate(text.split("\n"), 1) if part in row)
+    """The correct config, edited."""
+    return edited(MINDOCR, *edits)
 
 
 CASES = {
@@ -256,19 +241,15 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_fault_is_found_at_its_line(name):
     edits, rule, severity, where = CASES[name]
-    text = changed(*edits)
-    findings = check(text)
-    assert rule in findings, sorted(findings)
-    assert findings[rule].severity == severity
-    assert findings[rule].line == line_of(text, where), findings[rule]
+    assert_found_at(changed(*edits), rule, severity, where)
 
 
 def test_a_correct_config_is_clean():
-    assert set(check(MINDOCR)) <= HINT_ONLY
+    assert set(check_text(MINDOCR)) <= HINT_ONLY
 
 
 def test_near_names_are_offered():
-    fixes = check(changed(("thresh_min: 0.3", "tresh_min: 0.3"), ("name: DBHead", "name: DBHeat")))
+    fixes = check_text(changed(("thresh_min: 0.3", "tresh_min: 0.3"), ("name: DBHead", "name: DBHeat")))
     assert "`thresh_min`" in fixes["mindocr-transform-argument"].fix
     assert "DBHead" in fixes["mindocr-unknown-name"].fix
 
@@ -281,15 +262,15 @@ def test_our_own_transforms_are_known():
         count=1,
         flags=re.S,
     )
-    assert set(check(text)) <= HINT_ONLY
+    assert set(check_text(text)) <= HINT_ONLY
 
 
 def test_the_rate_is_judged_by_the_whole_batch():
     small = changed(("batch_size: 16", "batch_size: 2"))
-    assert "mindocr-lr-batch" in check(small)
-    assert "mindocr-lr-batch" not in check(small, cards=8)
+    assert "mindocr-lr-batch" in check_text(small)
+    assert "mindocr-lr-batch" not in check_text(small, cards=8)
     accumulated = small.replace("  ckpt_save_dir", "  gradient_accumulation_steps: 8\n  ckpt_save_dir", 1)
-    assert "mindocr-lr-batch" not in check(accumulated)
+    assert "mindocr-lr-batch" not in check_text(accumulated)
 
 
 def test_the_label_file_is_counted(tmp_path):
@@ -313,5 +294,5 @@ def test_paths_are_resolved(tmp_path):
 
 
 def test_stock_placeholders_are_a_hint():
-    finding = check(MINDOCR.replace("dataset_root: ./texts", "dataset_root: /data/ocr_datasets"))
+    finding = check_text(MINDOCR.replace("dataset_root: ./texts", "dataset_root: /data/ocr_datasets"))
     assert finding["config-path-missing"].severity == "hint"

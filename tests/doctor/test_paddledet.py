@@ -6,26 +6,14 @@ import pytest
 
 from detperf_plugins.doctor.configs.check import check_config
 from detperf_plugins.doctor.configs.commands import parse_commands
-from detperf_plugins.doctor.findings import by_importance
 from detperf_plugins.doctor.lint import lint_file
 
-from .support import PPDET, coco, found, write
+from .support import PPDET, assert_found_at, check_text, coco, edited, found, write
 
 
 def changed(*edits: tuple[str, str]) -> str:
-    text = PPDET
-    for old, new in edits:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
-
-
-def check(text: str, **options):
-    return {f.rule.id: f for f in reversed(by_importance(check_config(text, "c.yml", None, **options)[1]))}
-
-
-def line_of(text: str, part: str) -> int:
-    return next(n for n, row in enumerate(text.split("\n"), 1) if part in row)
+    """The correct config, edited."""
+    return edited(PPDET, *edits)
 
 
 NHWC = [("  depth: 50", "  depth: 50\n  data_format: NHWC")]
@@ -124,18 +112,14 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_fault_is_found_at_its_line(name):
     edits, rule, severity, where = CASES[name]
-    text = changed(*edits)
-    findings = check(text)
-    assert rule in findings, sorted(findings)
-    assert findings[rule].severity == severity
-    assert findings[rule].line == line_of(text, where), findings[rule]
+    assert_found_at(changed(*edits), rule, severity, where)
 
 
 def test_a_correct_config_is_clean():
-    assert set(check(PPDET)) == {"config-path-missing"}
+    assert set(check_text(PPDET)) == {"config-path-missing"}
     activated = "plugins: !!python/object/apply:detperf_plugins.paddledet.activate []\n"
     ours = changed(("  batch_transforms:\n", "  batch_transforms:\n  - PackPolygons: {}\n"))
-    assert set(check(activated + ours)) == {"config-path-missing"}
+    assert set(check_text(activated + ours)) == {"config-path-missing"}
 
 
 def test_all_parts_in_one_layout_are_fine():
@@ -143,18 +127,18 @@ def test_all_parts_in_one_layout_are_fine():
     for name in ("FPN", "ResNet", "RPNHead", "BBoxHead", "MaskHead"):
         text = text.replace(f": {name}\n", f": Perf{name}\n").replace(f"\n{name}:", f"\nPerf{name}:")
     text = text.replace("  depth: 50", "  depth: 50\n  data_format: NHWC")
-    assert "ppdet-nhwc-partial" not in check(text)
+    assert "ppdet-nhwc-partial" not in check_text(text)
 
 
 def test_the_rate_is_judged_by_the_cards():
     text = changed(("base_lr: 0.0025", "base_lr: 0.01"), ("batch_size: 2", "batch_size: 1"))
-    finding = check(text, cards=1)["ppdet-lr-cards"]
+    finding = check_text(text, cards=1)["ppdet-lr-cards"]
     assert (
         finding.severity == "warning" and "1 card x 1 image" in finding.message and "0.00125" in finding.fix
     )
-    assert "ppdet-lr-cards" not in check(text, cards=8)
-    assert check(text)["ppdet-lr-cards"].severity == "hint"
-    assert "ppdet-lr-cards" not in check(PPDET, cards=1)
+    assert "ppdet-lr-cards" not in check_text(text, cards=8)
+    assert check_text(text)["ppdet-lr-cards"].severity == "hint"
+    assert "ppdet-lr-cards" not in check_text(PPDET, cards=1)
 
 
 def test_the_annotation_file_is_counted(tmp_path):
@@ -209,25 +193,25 @@ def test_missing_and_circular_bases(tmp_path):
 
 def test_ignore_comments(tmp_path):
     text = changed(("worker_num: 2", "worker_num: 0  # detperf: ignore ppdet-no-workers"))
-    assert "ppdet-no-workers" not in check(text)
+    assert "ppdet-no-workers" not in check_text(text)
     text = changed(("worker_num: 2", "# detperf: ignore ppdet-no-workers\nworker_num: 0"))
-    assert "ppdet-no-workers" not in check(text)
+    assert "ppdet-no-workers" not in check_text(text)
     text = changed(("worker_num: 2", "worker_num: 0  # detperf: ignore other-rule"))
-    assert "ppdet-no-workers" in check(text)
+    assert "ppdet-no-workers" in check_text(text)
     whole = "# detperf: ignore ppdet-no-workers, config-path-missing\n" + changed(
         ("worker_num: 2", "worker_num: 0")
     )
-    assert check(whole) == {}
+    assert check_text(whole) == {}
 
 
 def test_paddleocr_configs():
     post = "PostProcess:\n  name: DBPostProcess\n  det_unclip_ratio: 1.7\n"
-    finding = check(post)["ppocr-unknown-key"]
+    finding = check_text(post)["ppocr-unknown-key"]
     assert finding.line == 3 and "`unclip_ratio`" in finding.fix
     lr = "Optimizer:\n  lr:\n    name: Piecewise\n    decay_epochs: [30]\n    values: [0.1, 0.01, 0.001]\n"
-    assert "must have 2" in check(lr)["ppocr-piecewise-values"].message
-    assert check(lr.replace(", 0.001", "")) == {}
-    assert "ppocr-no-workers" in check("Train:\n  loader:\n    num_workers: 0\nGlobal: {}\n")
+    assert "must have 2" in check_text(lr)["ppocr-piecewise-values"].message
+    assert check_text(lr.replace(", 0.001", "")) == {}
+    assert "ppocr-no-workers" in check_text("Train:\n  loader:\n    num_workers: 0\nGlobal: {}\n")
 
 
 COMMAND = (
