@@ -10,7 +10,7 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "configs_dir"]
+__all__ = ["__version__", "configs_dir", "patches_dir"]
 
 
 def configs_dir() -> Path:
@@ -21,3 +21,10 @@ def configs_dir() -> Path:
     here = Path(__file__).resolve().parent
     inside = here / "configs"
     return inside if inside.is_dir() else here.parent / "configs"
+
+
+def patches_dir() -> Path:
+    """The folder that holds the patches for the hosts, as `configs_dir` holds the configs."""
+    here = Path(__file__).resolve().parent
+    inside = here / "patches"
+    return inside if inside.is_dir() else here.parent / "patches"

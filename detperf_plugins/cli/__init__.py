@@ -46,7 +46,7 @@ def _load_verbs() -> None:
 # In the order in which `detperf --help` lists them.
 VERBS = (
     "demo", "train", "configs", "env", "lint", "log", "explain", "bench", "profile", "report", "samples",
-    "build_cuda",
+    "build_cuda", "patch",
 )  # fmt: skip
 # Verbs of `detperf bench`.
 BENCH_VERBS = ("bench_train", "bench_transforms")
