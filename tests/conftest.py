@@ -41,3 +41,19 @@ def activated():
     activate()
     yield
     deactivate()
+
+
+@pytest.fixture(scope="session")
+def fake_library(tmp_path_factory) -> Path:
+    """A CUDA driver whose one GPU is this processor."""
+    from tests.native.fake_gpu import compile_library
+
+    return compile_library(tmp_path_factory.mktemp("fake_gpu") / "libcuda.so")
+
+
+@pytest.fixture()
+def machine(monkeypatch, tmp_path):
+    """`machine(library, "CAPABILITY VERSION")`: which CUDA driver and GPU are here, with an empty cache."""
+    from tests.native.fake_gpu import install
+
+    return lambda library, *gpu: install(monkeypatch, tmp_path / "cache", library, *gpu)

@@ -1,120 +1,44 @@
 """Mask targets of the foreground RoIs: exact from polygons, or close from bitmaps.
 
 Stock (`generate_mask_target`) rasterises RoI by RoI through pycocotools, with a host read and a tensor
-for each. Both assigners here select the foreground of the whole batch after one read, and make all its
-targets in one call.
+for each. Both assigners here take the foreground of the whole batch at once, and make all its targets in
+one call.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Optional
 
 import numpy as np
 import paddle
 
-from detperf_plugins.native.raster import rasterize
+from detperf_plugins.errors import DetperfError
+from detperf_plugins.native.cuda.raster import CudaRaster
 from detperf_plugins.paddledet.annotations import polygons_expected
+from detperf_plugins.paddledet.foreground import (
+    Foreground,
+    choose_foreground,
+    choose_slots,
+    read_together,
+    select_foreground,
+)
+from detperf_plugins.paddledet.mask_raster import (
+    RASTERS,
+    PolygonTensors,
+    cuda_masks,
+    host_masks,
+    host_raster,
+    merge_packed,
+    pick_raster,
+    unpack,
+    usable_instances,
+)
 from detperf_plugins.paddledet.polygons import PackedPolygons, pack_polygons
 from detperf_plugins.paddledet.registry import inherit_section
 from detperf_plugins.paddledet.transforms import PACKED_KEYS, warn_once
 
-__all__ = ["BitmapMaskAssigner", "Foreground", "PolygonMaskAssigner", "merge_packed", "select_foreground"]
-
-
-class Foreground(NamedTuple):
-    """Foreground RoIs of a batch, image after image (N in all).
-
-    Attributes:
-        counts: int64 [B], RoIs of each image; at least one, as in stock: an image without foreground
-            lends its second RoI with weight 0, so that no later shape is empty.
-        position: int64 [N], place of each RoI among its image's RoIs.
-        rois: float32 [N, 4], x0 y0 x1 y1 in pixels.
-        classes: int32 [N], class of each RoI.
-        gt_inds: int64 [N], matched instance within its image.
-        weights: float32 [N], 0 for the lent ones.
-    """
-
-    counts: np.ndarray
-    position: np.ndarray
-    rois: np.ndarray
-    classes: np.ndarray
-    gt_inds: np.ndarray
-    weights: np.ndarray
-
-
-def read_together(tensors: Sequence[paddle.Tensor]) -> list[np.ndarray]:
-    """Values of several tensors by one read from the device, as float64 arrays of their shapes.
-
-    float64 holds float32 values and indices below 2^53 exactly.
-    """
-    flat = paddle.concat([tensor.astype("float64").reshape([-1]) for tensor in tensors]).numpy()
-    values, start = [], 0
-    for tensor in tensors:
-        size = int(np.prod(tensor.shape))
-        values.append(flat[start : start + size].reshape(tensor.shape))
-        start += size
-    return values
-
-
-def memory_of(tensor: paddle.Tensor) -> np.ndarray:
-    """The memory of an int32 CPU tensor as an array: what is written there is in the tensor, uncopied."""
-    cells = ctypes.c_int32 * int(np.prod(tensor.shape))
-    return np.ctypeslib.as_array(cells.from_address(tensor.data_ptr())).reshape(tensor.shape)
-
-
-def select_foreground(
-    rois: np.ndarray, labels: np.ndarray, gt_inds: np.ndarray, lengths: Sequence[int], num_classes: int
-) -> Foreground:
-    """The RoIs that get a mask target.
-
-    Args:
-        rois: [R, 4], all RoIs of the batch, image after image.
-        labels: [R], class of each RoI; `num_classes` is background and -1 ignored.
-        gt_inds: [R], matched instance within the image.
-        lengths: RoIs of each image.
-        num_classes: number of classes.
-    """
-    chosen, counts, lent = [], [], []
-    start = 0
-    for length in lengths:
-        label = labels[start : start + length]
-        index = np.flatnonzero((label != -1) & (label != num_classes))
-        lent.append(len(index) == 0)
-        if lent[-1]:
-            index = np.array([min(1, length - 1)])
-        counts.append(len(index))
-        chosen.append(index)
-        start += length
-    sizes = np.asarray(counts)
-    index = np.concatenate(chosen)
-    rows = index + np.repeat(np.cumsum([0, *lengths[:-1]]), sizes)
-    is_lent = np.repeat(lent, sizes)
-    return Foreground(
-        counts=sizes,
-        position=index,
-        rois=rois[rows].astype(np.float32),
-        classes=np.where(is_lent, 0, labels[rows]).astype(np.int32),
-        gt_inds=gt_inds[rows].astype(np.int64),
-        weights=np.where(is_lent, 0, 1).astype(np.float32),
-    )
-
-
-def merge_packed(images: Sequence[PackedPolygons]) -> tuple[PackedPolygons, np.ndarray]:
-    """The polygons of several images as one, and the first instance of each image (int64 [B + 1])."""
-    first_vertex = np.cumsum([0] + [len(image.xy) for image in images])
-    first_part = np.cumsum([0] + [len(image.parts) - 1 for image in images])
-    first_instance = np.cumsum([0] + [len(image.instances) - 1 for image in images])
-    zero = np.zeros(1, dtype=np.int64)
-    return (
-        PackedPolygons(
-            np.concatenate([image.xy for image in images]),
-            np.concatenate([zero] + [image.parts[1:] + at for image, at in zip(images, first_vertex)]),
-            np.concatenate([zero] + [image.instances[1:] + at for image, at in zip(images, first_part)]),
-        ),
-        first_instance,
-    )
+__all__ = ["BitmapMaskAssigner", "PolygonMaskAssigner"]
 
 
 class _MaskAssigner:
@@ -134,9 +58,12 @@ class _MaskAssigner:
         """Take settings of the stock section `MaskAssigner:` that the own section does not set."""
         return inherit_section(cfg, "MaskAssigner")
 
-    def _outputs(self, chosen: Foreground, lengths: Sequence[int], tgt_masks: paddle.Tensor) -> tuple:
+    def _outputs(
+        self, chosen: Foreground, rois: np.ndarray, lengths: Sequence[int], tgt_masks: paddle.Tensor
+    ) -> tuple:
+        """What stock returns, of RoIs that were chosen on the host."""
         splits = np.cumsum(chosen.counts)[:-1]
-        mask_rois = [paddle.to_tensor(part) for part in np.split(chosen.rois, splits)]
+        mask_rois = [paddle.to_tensor(part) for part in np.split(rois, splits)]
         index = chosen.position
         if self.batch_offsets:
             index = index + np.repeat(np.cumsum([0, *lengths[:-1]]), chosen.counts)
@@ -155,7 +82,9 @@ class PolygonMaskAssigner(_MaskAssigner):
     """Exact mask targets from polygons: to the bit what stock's MaskAssigner gives, in one kernel call.
 
     Reads the packed arrays of `PackPolygons` where the reader has it, else packs `gt_poly` itself. On a
-    GPU everything the kernel needs comes over in one read; the targets go back in one copy.
+    GPU for which `detperf build-cuda` has built the raster, the masks are made there, and the labels are
+    all that is read; with `slots` nothing is. Else everything the host kernel needs comes over in one read,
+    and the targets go back in one copy. The training log says which.
 
     An instance without a usable polygon gives RoIs of weight 0; they still count in the mean of the mask
     loss, as stock's own weight-0 RoIs do.
@@ -167,17 +96,45 @@ class PolygonMaskAssigner(_MaskAssigner):
             features of BBoxHead (`share_bbox_feat`, the C4 models): from a batch of two on, the second
             image's masks are then learnt from the first image's features. True counts through the batch,
             which is what the head needs; False is stock.
-        threads: worker threads of the kernel; 0 means one per core.
+        threads: worker threads of the host kernel; 0 means one per core.
+        slots: RoIs of each image, at least as many as can be foreground (BBoxAssigner's batch_size_per_im
+            times fg_fraction; all of batch_size_per_im in a Cascade model). The rest have weight 0, and the
+            weights keep the loss what it is with stock's RoIs, up to rounding. 0 takes stock's RoIs, whose
+            number must be read.
+        raster: "auto", "cuda" (an error where it cannot be had) or "host".
     """
 
     def __init__(
-        self, num_classes: int = 80, mask_resolution: int = 14, batch_offsets: bool = False, threads: int = 0
+        self,
+        num_classes: int = 80,
+        mask_resolution: int = 14,
+        batch_offsets: bool = False,
+        threads: int = 0,
+        slots: int = 0,
+        raster: str = "auto",
     ) -> None:
+        if raster not in RASTERS:
+            raise DetperfError(f"PolygonMaskAssigner: raster is {raster!r}; there are: {', '.join(RASTERS)}")
+        if slots < 0:
+            raise DetperfError(f"PolygonMaskAssigner: slots is {slots}; it is a number of RoIs, or 0")
         self.num_classes = num_classes
         self.mask_resolution = mask_resolution
         self.batch_offsets = batch_offsets
         self.threads = threads
+        self.slots = slots
+        self.raster = raster
         polygons_expected()
+
+    @classmethod
+    def from_config(cls, cfg: Any) -> dict[str, Any]:
+        """As the base. Raises DetperfError where `slots` would drop foreground that the model samples."""
+        slots = cfg.get("slots") or 0
+        most, why = most_foreground()
+        if 0 < slots < most:
+            raise DetperfError(
+                f"PolygonMaskAssigner: slots is {slots}, but an image can have {most} foreground RoIs ({why})"
+            )
+        return super().from_config(cfg)
 
     def __call__(
         self,
@@ -199,62 +156,101 @@ class PolygonMaskAssigner(_MaskAssigner):
             tgt_classes (int32 [N]), tgt_masks (int32 [N, M, M]), mask_index (int64 [N, 1]), tgt_weights
             (float32 [N]).
         """
+        raster = pick_raster(rois[0].place, self.mask_resolution, self.raster)
+        with paddle.no_grad():
+            if raster is None and not self.slots:
+                return self._in_one_read(rois, tgt_labels, tgt_gt_inds, inputs)
+            return self._where_they_are(raster, rois, tgt_labels, tgt_gt_inds, inputs)
+
+    def _in_one_read(
+        self,
+        rois: Sequence[paddle.Tensor],
+        tgt_labels: Sequence[paddle.Tensor],
+        tgt_gt_inds: Sequence[paddle.Tensor],
+        inputs: dict[str, Any],
+    ) -> tuple:
+        """Choice and masks on the host."""
         lengths = [int(one.shape[0]) for one in rois]
-        tensors = [
-            paddle.concat(list(rois)),
-            paddle.concat(list(tgt_labels)),
-            paddle.concat(list(tgt_gt_inds)),
-        ]
-        packed_tensors = _packed_tensors(inputs)
-        values = read_together(tensors + packed_tensors)
-        if packed_tensors:
-            images = _unpack(values[3:], len(lengths))
-        else:
-            images = [self._pack(gt_poly, i, inputs) for i, gt_poly in enumerate(inputs["gt_poly"])]
-        chosen = select_foreground(values[0], values[1], values[2], lengths, self.num_classes)
+        tensors = [paddle.concat(list(one)) for one in (rois, tgt_labels, tgt_gt_inds)]
+        packed = _packed_tensors(inputs)
+        values = read_together(tensors + [tensor for image in packed for tensor in image])
+        images = unpack(values[3:], len(packed)) if packed else self._pack(inputs)
+        chosen = select_foreground(values[1], lengths, self.num_classes)
         polygons, first = merge_packed(images)
         instances_of = np.repeat(np.diff(first), chosen.counts)
-        index = np.where(instances_of > 0, chosen.gt_inds + np.repeat(first[:-1], chosen.counts), -1)
-        size = self.mask_resolution
-        tgt_masks = paddle.empty([len(index), size, size], dtype="int32")
-        on_host = tgt_masks.place.is_cpu_place()
-        masks = memory_of(tgt_masks) if on_host else np.empty(tgt_masks.shape, dtype=np.int32)
-        rasterize(*polygons, chosen.rois, index, size, size, np.int32, self.threads, masks)
-        masks[instances_of == 0] = 1  # stock's filler for an image without instances, weight 0
-        if not on_host:
-            tgt_masks = paddle.to_tensor(masks)
-        usable = np.concatenate([polygons.has_mask(), [True]])[index]
-        weights = np.where(usable, chosen.weights, 0).astype(np.float32)
-        return self._outputs(chosen._replace(weights=weights), lengths, tgt_masks)
+        gt_inds = values[2][chosen.rows].astype(np.int64)
+        index = np.where(instances_of > 0, gt_inds + np.repeat(first[:-1], chosen.counts), -1)
+        boxes = values[0][chosen.rows].astype(np.float32)
+        masks = host_raster(polygons, boxes, index, self.mask_resolution, self.threads, instances_of == 0)
+        weights = np.where(usable_instances(polygons, index), chosen.weights, 0).astype(np.float32)
+        return self._outputs(chosen._replace(weights=weights), boxes, lengths, masks)
+
+    def _where_they_are(
+        self,
+        raster: Optional[CudaRaster],
+        rois: Sequence[paddle.Tensor],
+        tgt_labels: Sequence[paddle.Tensor],
+        tgt_gt_inds: Sequence[paddle.Tensor],
+        inputs: dict[str, Any],
+    ) -> tuple:
+        """Choice, and with a CUDA raster the masks too, on the device of the RoIs."""
+        if self.slots:
+            chosen = choose_slots(rois, tgt_labels, tgt_gt_inds, self.num_classes, self.slots)
+        else:
+            chosen = choose_foreground(rois, tgt_labels, tgt_gt_inds, self.num_classes)
+        images = _packed_tensors(inputs) or [
+            PolygonTensors(*(paddle.to_tensor(array) for array in packed)) for packed in self._pack(inputs)
+        ]
+        if raster is None:
+            masks, usable = host_masks(chosen, images, self.mask_resolution, self.threads)
+        else:
+            masks, usable = cuda_masks(raster, chosen, images, self.mask_resolution)
+        position = chosen.position
+        if self.batch_offsets:
+            first = np.cumsum([0] + [int(one.shape[0]) for one in rois[:-1]])
+            position = position + paddle.to_tensor(np.repeat(first, chosen.counts))
+        return (
+            paddle.split(chosen.rois, chosen.counts),
+            paddle.to_tensor(np.asarray(chosen.counts, dtype=self._shape_dtype)),
+            chosen.classes,
+            masks,
+            position.reshape([-1, 1]),
+            chosen.weights * usable,
+        )
 
     @staticmethod
-    def _pack(gt_poly: Any, image: int, inputs: dict[str, Any]) -> PackedPolygons:
-        packed, faults = pack_polygons(gt_poly)
-        if faults:
-            im_id = inputs.get("im_id")
-            name = int(im_id.numpy().reshape(-1)[image]) if im_id is not None else f"{image} of the batch"
-            for instance, fault in faults:
-                warn_once(name, instance, fault)
-        return packed
+    def _pack(inputs: dict[str, Any]) -> list[PackedPolygons]:
+        """Polygons of each image from `gt_poly`; what is wrong with them is warned of once."""
+        images = []
+        for image, gt_poly in enumerate(inputs["gt_poly"]):
+            packed, faults = pack_polygons(gt_poly)
+            images.append(packed)
+            if faults:
+                im_id = inputs.get("im_id")
+                name = int(im_id.numpy().reshape(-1)[image]) if im_id is not None else f"{image} of the batch"
+                for instance, fault in faults:
+                    warn_once(name, instance, fault)
+        return images
 
 
-def _packed_tensors(inputs: dict[str, Any]) -> list[paddle.Tensor]:
-    """The arrays of PackPolygons, key after key and image after image; empty without that transform."""
+def most_foreground() -> tuple[int, str]:
+    """Most RoIs of an image that the loaded config lets be foreground, and by which settings."""
+    from ppdet.core.workspace import global_config
+
+    architecture = global_config.get(global_config.get("architecture", ""), {})
+    head = str(architecture.get("bbox_head", ""))
+    settings = {"batch_size_per_im": 512, "fg_fraction": 0.25, **global_config.get("BBoxAssigner", {})}
+    size, share = settings["batch_size_per_im"], settings["fg_fraction"]
+    if "Cascade" in head:
+        return size, f"{head}, batch_size_per_im {size}"
+    return int(size * share), f"batch_size_per_im {size} x fg_fraction {share}"
+
+
+def _packed_tensors(inputs: dict[str, Any]) -> list[PolygonTensors]:
+    """The arrays of PackPolygons image by image; empty without that transform."""
     if PACKED_KEYS[0] not in inputs:
         return []
-    return [tensor for key in PACKED_KEYS for tensor in inputs[key]]
-
-
-def _unpack(values: Sequence[np.ndarray], count: int) -> list[PackedPolygons]:
-    images = []
-    for i in range(count):
-        xy, parts, instances = (
-            values[i],
-            values[count + i].astype(np.int64),
-            values[2 * count + i].astype(np.int64),
-        )
-        images.append(PackedPolygons(xy[: parts[-1]], parts, instances))
-    return images
+    return [PolygonTensors(*arrays) for arrays in zip(*(inputs[key] for key in PACKED_KEYS))]
 
 
 class BitmapMaskAssigner(_MaskAssigner):
@@ -291,21 +287,18 @@ class BitmapMaskAssigner(_MaskAssigner):
             raise KeyError("BitmapMaskAssigner needs PolyToBitmap among the reader's batch_transforms")
         lengths = [int(one.shape[0]) for one in rois]
         boxes = [one for one in inputs["gt_segm_box"] if one.shape[0] > 0]
-        tensors = [
-            paddle.concat(list(rois)),
-            paddle.concat(list(tgt_labels)),
-            paddle.concat(list(tgt_gt_inds)),
-        ]
-        values = read_together(tensors + boxes)
-        chosen = select_foreground(values[0], values[1], values[2], lengths, self.num_classes)
+        values = read_together([paddle.concat(list(one)) for one in (rois, tgt_labels, tgt_gt_inds)] + boxes)
+        chosen = select_foreground(values[1], lengths, self.num_classes)
         first = np.cumsum([0] + [int(one.shape[0]) for one in inputs["gt_segm_box"]])
         instances_of = np.repeat(np.diff(first), chosen.counts)
-        instance = np.where(instances_of > 0, chosen.gt_inds + np.repeat(first[:-1], chosen.counts), -1)
+        gt_inds = values[2][chosen.rows].astype(np.int64)
+        instance = np.where(instances_of > 0, gt_inds + np.repeat(first[:-1], chosen.counts), -1)
         crop = np.concatenate([*values[3:], np.zeros((1, 4))])[instance]  # row -1: no instance
         usable = (crop[:, 2:] > crop[:, :2]).all(axis=1)
-        masks = self._align(inputs["gt_segm"], chosen.rois, instance, crop, usable)
+        picked = values[0][chosen.rows].astype(np.float32)
+        masks = self._align(inputs["gt_segm"], picked, instance, crop, usable)
         weights = np.where(usable, chosen.weights, 0).astype(np.float32)
-        return self._outputs(chosen._replace(weights=weights), lengths, masks)
+        return self._outputs(chosen._replace(weights=weights), picked, lengths, masks)
 
     def _align(
         self,

@@ -47,7 +47,7 @@ INSIDE: dict[str, tuple[tuple[str, str, str], ...]] = {
 # Functions that turn polygons into masks, stock's and ours.
 RASTERS = (
     ("ppdet.modeling.proposal_generator.target", "rasterize_polygons_within_box"),
-    ("detperf_plugins.paddledet.mask_targets", "rasterize"),
+    ("detperf_plugins.paddledet.mask_raster", "rasterize"),
 )
 RASTER = "MaskHead::assign_mask::rasterize_polygons_within_box"
 

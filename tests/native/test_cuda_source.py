@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,46 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
-from detperf_plugins.native.cuda import build, compilers, driver, raster
+from detperf_plugins.native.cuda import build, compilers, raster
 from detperf_plugins.native.cuda.raster import DevicePolygons, cuda_raster, rasterize_arrays
 from detperf_plugins.native.raster import rasterize
+from tests.native.fake_gpu import put_built
 from tests.polygons_strategy import blob, boxes, parts
-
-FAKE = Path(__file__).with_name("fake_gpu")
-
-
-@pytest.fixture(scope="session")
-def fake_library(tmp_path_factory):
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is not here")
-    out = tmp_path_factory.mktemp("fake_gpu") / "libcuda.so"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Werror",
-         f"-I{compilers.INCLUDE}", f"-I{compilers.SOURCE.parent}", "-o", str(out), str(FAKE / "libcuda.cpp")],
-        check=True,
-    )  # fmt: skip
-    return out
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Sets up which driver and GPU are here, and an empty cache; returns the function that does."""
-
-    def set_up(library, gpu="90 12040"):
-        monkeypatch.setenv("FAKE_GPU", gpu)
-        monkeypatch.setattr(driver, "LIBRARY", str(library))
-        monkeypatch.setattr(driver, "_driver", None)
-        monkeypatch.setattr(raster, "_loaded", {})
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return set_up
-
-
-def put_built(arch="sm_90", code=b"\x7fELF of a kernel"):
-    build.cache_folder().mkdir(parents=True, exist_ok=True)
-    file = build.cache_folder() / f"raster-{build.source_hash()}-nvcc-12.4.131-{arch}.cubin"
-    file.write_bytes(code)
-    return file
 
 
 @pytest.fixture
@@ -211,7 +174,6 @@ def test_a_compiler_that_is_missing_broken_or_too_new_is_named(fake_library, mac
     with pytest.raises(UnreadableInput, match=r"--arch 9\.0 is no GPU architecture"):
         build.build(["9.0"], nvcc)
     monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     machine(fake_library, "90 12040")
     with pytest.raises(DetperfError, match=r"nvcc 13\.0\.88 is newer than CUDA 12\.4, the newest"):
         build.build(["sm_90"], nvcc)
