@@ -14,6 +14,7 @@ from ppdet.modeling.heads.bbox_head import BBoxHead, TwoFCHead, XConvNormHead
 from ppdet.modeling.heads.cascade_head import CascadeHead, CascadeTwoFCHead, CascadeXConvNormHead
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.amp import as_float32
 from detperf_plugins.paddledet.channels_last import is_channels_last, require_one_layout, set_channels_last
 from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
 from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign
@@ -36,14 +37,15 @@ def bbox_losses(
     Without a live RoI, or without foreground, a loss is 0 and still reaches every parameter.
 
     Args:
-        scores: [N, num_classes + 1], logits.
-        deltas: [N, 4 * num_classes], or [N, 4] where all classes share them.
+        scores: [N, num_classes + 1], logits; half precision is taken to float32.
+        deltas: [N, 4 * num_classes], or [N, 4] where all classes share them; likewise.
         labels: integer [N]; num_classes is background, -1 dead.
         matched, rois: float32 [N, 4], pixels.
         bbox_weight: factors of the four deltas.
         num_classes: number of classes, background not counted.
         epsilon: added to the number of live RoIs.
     """
+    scores, deltas = as_float32(scores), as_float32(deltas)
     labels = labels.astype("int64")
     live = (labels >= 0).astype("float32").sum()
     divisor = paddle.clip(live, min=1.0) + epsilon if epsilon else paddle.clip(live, min=1.0)
@@ -83,6 +85,7 @@ class _FixedShapeLoss:
         if self.bbox_loss is None:
             epsilon = 1e-7 if loss_normalize_pos else 0.0
             return bbox_losses(scores, deltas, labels, matched, boxes, bbox_weight, self.num_classes, epsilon)
+        scores, deltas = as_float32(scores), as_float32(deltas)
         # Added to the losses, so that a step without foreground still reaches every parameter.
         connected = {"loss_bbox_cls": scores.sum() * 0.0, "loss_bbox_reg": deltas.sum() * 0.0}
         live = paddle.nonzero(labels >= 0).reshape([-1])
@@ -220,6 +223,11 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
         shared = shared_settings(cfg, data_format="NCHW")
         require_one_layout(shared["data_format"])
         return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+
+    def _get_pred_bbox(
+        self, deltas: paddle.Tensor, proposals: Sequence[paddle.Tensor], weights: Sequence[float]
+    ) -> list[paddle.Tensor]:
+        return super()._get_pred_bbox(as_float32(deltas), proposals, weights)
 
     def _get_rois_from_boxes(
         self, boxes: Sequence[paddle.Tensor], im_shape: paddle.Tensor

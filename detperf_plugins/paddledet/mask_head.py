@@ -9,6 +9,7 @@ from paddle import nn
 from paddle.nn import functional
 from ppdet.modeling.heads.mask_head import MaskHead
 
+from detperf_plugins.paddledet.amp import as_float32
 from detperf_plugins.paddledet.channels_last import (
     is_channels_last,
     require_one_layout,
@@ -86,7 +87,10 @@ class PerfMaskHead(MaskHead):
             row = paddle.arange(0, count * classes, classes, dtype=mask_label.dtype) + mask_label
             predicted = paddle.gather(mask_logits.reshape([count * classes, height, width]), row)
         return functional.binary_cross_entropy_with_logits(
-            predicted, mask_target.astype("float32"), weight=mask_weight.unsqueeze([1, 2]), reduction="mean"
+            as_float32(predicted),
+            mask_target.astype("float32"),
+            weight=mask_weight.unsqueeze([1, 2]),
+            reduction="mean",
         )
 
 

@@ -97,6 +97,7 @@ def activate(replace: bool = False) -> str:
         require_paddledet()
         _load_host()
         try:
+            from detperf_plugins.paddledet.amp import guard_trainer
             from detperf_plugins.paddledet.annotations import guard_coco_dataset
             from detperf_plugins.paddledet.compat import mend_host
 
@@ -104,6 +105,7 @@ def activate(replace: bool = False) -> str:
                 _add(part)
             _undo.append(mend_host())
             _undo.append(guard_coco_dataset())
+            _undo.append(guard_trainer())
         except BaseException:
             deactivate()
             raise

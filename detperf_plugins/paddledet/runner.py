@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from detperf_plugins.overrides import parse_overrides
 from detperf_plugins.paddledet.registry import activate
 
 __all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
-
-logger = logging.getLogger("detperf_plugins")
 
 DEVICES = ("gpu", "npu", "xpu", "mlu")
 
@@ -72,22 +69,23 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
 def _check(cfg: Any) -> None:
     from ppdet.utils import check
 
+    from detperf_plugins.paddledet.amp import check_amp
+
     check.check_config(cfg)
     for device in DEVICES:
         getattr(check, f"check_{device}")(cfg[f"use_{device}"])
-    if cfg.get("amp") and not any(cfg[f"use_{device}"] for device in DEVICES):
-        logger.warning(
-            "AMP does nothing on a CPU: PaddleDetection turns it on only for gpu, npu, xpu and mlu, and "
-            "Paddle's auto_cast leaves float32 on a CPU; this run trains in float32"
-        )
+    check_amp(cfg)
 
 
 def build_trainer(cfg: Any, mode: str = "train", seed: int | None = None) -> Any:
     """ppdet's Trainer for a loaded config; `seed` fixes initial weights, sampling and augmentation."""
     from ppdet.engine import Trainer, init_parallel_env, set_random_seed
 
+    from detperf_plugins.paddledet.amp import warn_of
+
     _check(cfg)
     if mode == "train":
+        warn_of(cfg)
         init_parallel_env()
     if seed is not None:
         set_random_seed(seed)
