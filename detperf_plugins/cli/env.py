@@ -123,7 +123,21 @@ def report() -> list[dict[str, Any]]:
             "" if ready and needs else ("no compiled kernels" if ready else "PaddleDetection cannot run here")
         )
         rows.append(_row("part", part, "ready" if not why else "-", not why, why))
+    rows.append(_cuda_row())
     return rows
+
+
+def _cuda_row() -> dict[str, Any]:
+    """Whether the CUDA raster is built for the first GPU here, asked of the cache without loading it."""
+    from detperf_plugins.errors import DetperfError
+    from detperf_plugins.native.cuda import build, driver
+
+    name = "PolygonMaskAssigner (CUDA)"
+    try:
+        made = build.built(driver.driver().capability(0))
+    except DetperfError as error:
+        return _row("part", name, "-", False, str(error))
+    return _row("part", name, f"{made.arch} by {made.compiler}", True)
 
 
 @app.command()

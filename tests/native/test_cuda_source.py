@@ -234,3 +234,14 @@ def test_the_command_builds_tries_and_tells(fake_library, machine, tmp_path, mon
     assert "there is no NVIDIA driver here" in str(run().exception)
     result = run("--nvcc", nvcc, "--arch", "sm_90")
     assert result.exit_code == 0 and "not tried" in result.stdout
+
+
+def test_the_harness_of_tests_gpu_finds_what_is_wrong(gpu, monkeypatch):
+    from tests.gpu.harness import Run, make_batch, memory_named
+
+    run = Run(gpu, memory_named("driver", gpu), make_batch(0, 3, 7, 4, 12), 14)
+    assert run.mismatches() == 0
+    assert set(run.times(1, 1)) == {"gpu_ms", "host_ms"}
+    one = run.batch[1]
+    run.batch[1] = one._replace(index=(one.index + 1) % 4)
+    assert run.mismatches() > 0
