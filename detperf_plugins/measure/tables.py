@@ -24,6 +24,7 @@ from detperf_plugins.measure.train_table import gain_table
 __all__ = ["BENCHMARKS", "REGIONS", "Region", "link_from", "main", "pages", "regenerated"]
 
 BENCHMARKS = Path("docs") / "benchmarks"
+FRAMEWORKS = ("paddlepaddle-gpu", "paddlepaddle", "mindspore")
 Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
 OPEN = re.compile(r"^<!-- bench:", re.MULTILINE)
@@ -42,8 +43,10 @@ class Region:
         columns: header and text of each column; empty for the gain table of `bench train`.
         where: fields that a row must have for it to be shown.
         rows: the top-level field that holds the rows; empty for the top level itself as the only row.
-        least: rows are left out whose `cpu_ratio` (% of a step) is below it.
+        least: rows are left out whose `least_of` is nearer to 0.
+        least_of: by default the % of a step.
         conditions: whether a line below says where, when and by which command it was measured.
+        more: further files whose rows follow; the table is left empty until all are there.
     """
 
     file: str
@@ -51,7 +54,14 @@ class Region:
     where: Mapping[str, Any] = field(default_factory=dict)
     rows: str = "rows"
     least: float = 0.0
+    least_of: str = "cpu_ratio"
     conditions: bool = True
+    more: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All its files."""
+        return (self.file, *self.more)
 
 
 def _number(key: str, digits: int, per: str = "") -> Callable[[Row], str]:
@@ -64,6 +74,12 @@ def _number(key: str, digits: int, per: str = "") -> Callable[[Row], str]:
 
 def _text(key: str) -> Callable[[Row], str]:
     return lambda row: str(row[key])
+
+
+def _peak(row: Row) -> str:
+    """Stock's and the plugin's; nothing where the machine could not tell."""
+    stock, plugin = row.get("stock_peak_mb"), row.get("plugin_peak_mb")
+    return "" if stock is None or plugin is None else f"{stock:.1f} to {plugin:.1f}"
 
 
 def _pair(one: str, other: str) -> Callable[[Row], str]:
@@ -81,7 +97,19 @@ _TARGETS: tuple[Column, ...] = (
     ),
     ("operators", _pair("stock_ops", "plugin_ops")),
     ("host reads", _pair("stock_host_reads", "plugin_host_reads")),
+    ("peak memory, MiB", _peak),
     ("values that differ", _text("mismatches")),
+)
+_BITMAP: tuple[Column, ...] = (
+    ("M", _text("mask_size")),
+    ("`crop_size`", _text("crop_size")),
+    ("cells that differ, %", _number("differing_percent", 2)),
+    ("mean IoU with stock's mask", _number("mean_iou", 3)),
+    ("KiB an instance", _text("bitmap_kb")),
+    ("stock, ms", _number("stock_ms", 1)),
+    ("plugin, ms", _number("plugin_ms", 1)),
+    ("operators", _pair("stock_ops", "plugin_ops")),
+    ("host reads", _pair("stock_host_reads", "plugin_host_reads")),
 )
 _MODULES: tuple[Column, ...] = (
     ("part", lambda row: "&nbsp;&nbsp;" * row["depth"] + row["name"]),
@@ -113,6 +141,13 @@ _ADVICE: tuple[Column, ...] = (
     ("advice", _text("advice")),
 )
 
+_MOVED: tuple[Column, ...] = (
+    ("part", lambda row: "&nbsp;&nbsp;" * row["depth"] + row["part"]),
+    ("ms a step", _number("this_ms", 2)),
+    ("with the other config", _number("other_ms", 2)),
+    ("difference", _number("difference_ms", 2)),
+)
+
 _ALL_TARGETS = (("part", _text("part")), *_TARGETS)
 
 REGIONS: dict[str, Region] = {
@@ -122,18 +157,22 @@ REGIONS: dict[str, Region] = {
         part: Region("targets.json", _TARGETS, {"part": part})
         for part in ("mask", "rpn", "bbox", "proposals", "all")
     },
+    "bitmap": Region("bitmap.json", _BITMAP, {"part": "bitmap"}),
     "train": Region("bench_train.json"),
     "profile-parts": Region("profile.json", _MODULES, least=0.1, conditions=False),
     "profile-ops": Region("profile.json", _OPS, rows="ops", least=1.0, conditions=False),
     "profile-timers": Region("profile.json", _TIMERS, rows="timers", conditions=False),
     "profile-trust": Region("profile.json", _TRUST, rows=""),
+    "profile-moved": Region(
+        "profile-against.json", _MOVED, rows="compared", least=0.1, least_of="difference_ms"
+    ),
     "profile-advice": Region("profile.json", _ADVICE, rows="advice", conditions=False),
 }
 
 
 def pages(root: Path) -> list[Path]:
-    """README.md and every page below docs/."""
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    """README.md, its translations, and every page below docs/."""
+    return [*sorted(root.glob("README*.md")), *sorted((root / "docs").glob("*.md"))]
 
 
 def link_from(page: Path, root: Path) -> str:
@@ -160,41 +199,53 @@ def regenerated(text: str, benchmarks: Path, link: str = "benchmarks") -> str:
         name = match["name"]
         if name not in REGIONS:
             raise UnreadableInput(f"no table is called {name!r}; there are: {', '.join(REGIONS)}")
-        file = benchmarks / REGIONS[name].file
-        return match["open"] + (_filled(REGIONS[name], file, link) if file.is_file() else "") + match["close"]
+        files = [benchmarks / file for file in REGIONS[name].files]
+        whole = all(file.is_file() for file in files)
+        return match["open"] + (_filled(REGIONS[name], files, link) if whole else "") + match["close"]
 
     return MARK.sub(fill, text)
 
 
-def _filled(region: Region, file: Path, link: str) -> str:
-    try:
-        result = json.loads(file.read_text(encoding="utf-8"))
-        rows = [row for row in (result[region.rows] if region.rows else [result]) if _wanted(region, row)]
-        if region.columns:
-            header = [head for head, _ in region.columns]
+def _filled(region: Region, files: Sequence[Path], link: str) -> str:
+    rows: list[Row] = []
+    conditions = []
+    for file in files:
+        try:
+            result = json.loads(file.read_text(encoding="utf-8"))
+            found = result[region.rows] if region.rows else [result]
+            # A row says under which conditions it was made, so that rows of several files can be told apart.
+            rows += [{**result["conditions"], **row} for row in found if _wanted(region, row)]
+            conditions.append(_conditions(result, f"{link}/{file.name}"))
             lines = [[text(row) for _, text in region.columns] for row in rows]
-        else:
-            header, lines = gain_table(rows)
-        if not region.conditions:
-            return table(header, lines)
-        return f"{table(header, lines)}\n{_conditions(result, f'{link}/{file.name}')}\n"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnreadableInput(f"{file} is no result of the verb that writes it: {error!r}") from error
+            header = [head for head, _ in region.columns]
+            if not region.columns:
+                header, lines = gain_table(rows)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UnreadableInput(f"{file} is no result of the verb that writes it: {error!r}") from error
+    text = table(*_without_empty(header, lines))
+    if not region.conditions:
+        return text
+    return f"{text}\n" + "\n\n".join(dict.fromkeys(conditions)) + "\n"
+
+
+def _without_empty(header: list[str], lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table without the columns in which no row has anything."""
+    kept = [at for at in range(len(header)) if not lines or any(line[at] for line in lines)]
+    return [header[at] for at in kept], [[line[at] for at in kept] for line in lines]
 
 
 def _wanted(region: Region, row: Row) -> bool:
-    return all(row[key] == value for key, value in region.where.items()) and (
-        not region.least or row["cpu_ratio"] >= region.least
-    )
+    if any(row[key] != value for key, value in region.where.items()):
+        return False
+    size = row[region.least_of] if region.least else None  # None: a part that only one side has
+    return size is None or abs(size) >= region.least
 
 
 def _conditions(result: Mapping[str, Any], link: str) -> str:
     """One line: where, with which versions, when, and by which command the table was measured."""
     conditions, versions = result["conditions"], result["versions"]
-    paddle = next(
-        (f"{name} {versions[name]}" for name in ("paddlepaddle-gpu", "paddlepaddle") if name in versions), ""
-    )
-    facts = [f"{conditions['processor']}, {conditions['cores']} cores", paddle, conditions.get("date", "")]
+    host = next((f"{name} {versions[name]}" for name in FRAMEWORKS if name in versions), "")
+    facts = [f"{conditions['processor']}, {conditions['cores']} cores", host, conditions.get("date", "")]
     command = shlex.join(_portable(result["command"]))
     where = "; ".join(fact for fact in facts if fact)
     return f"{where}; `{command}` ([figures]({link}))."

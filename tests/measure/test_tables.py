@@ -59,6 +59,32 @@ def test_a_region_shows_its_rows_and_their_conditions(site):
     assert regenerated(text, site / BENCHMARKS) == text
 
 
+def test_a_column_is_shown_where_any_row_has_it(site):
+    assert "peak memory" not in regenerated(PAGE, site / BENCHMARKS)
+    known = {**RESULT["rows"][0], "stock_peak_mb": 60.52, "plugin_peak_mb": 2.0}
+    unknown = {**known, "stock_peak_mb": None}
+    result = {**RESULT, "rows": [known, unknown]}
+    (site / BENCHMARKS / "targets.json").write_text(json.dumps(result), encoding="utf-8")
+    text = regenerated(PAGE, site / BENCHMARKS)
+    assert "| 8 to 1 | 60.5 to 2.0 | 0 |\n" in text and "| 8 to 1 |  | 0 |\n" in text
+
+
+def test_a_region_of_several_files_waits_for_all_and_tells_their_rows_apart(site, monkeypatch):
+    columns = (("pairs", tables._text("pairs")), ("ratio", tables._number("ratio", 1)))
+    region = tables.Region(
+        "one.json", columns, {"part": "mask"}, least=1, least_of="gain", more=("two.json",)
+    )
+    monkeypatch.setitem(REGIONS, "mask", region)
+    for name, gains in (("one", (0.5, -3)), ("two", (None, 0))):
+        assert regenerated(PAGE, site / BENCHMARKS) == PAGE.replace("old\n", "")
+        rows = [{**RESULT["rows"][0], "gain": gain, "ratio": at} for at, gain in enumerate(gains)]
+        result = {**RESULT, "conditions": {**RESULT["conditions"], "pairs": name}, "rows": rows}
+        (site / BENCHMARKS / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
+    text = regenerated(PAGE, site / BENCHMARKS)
+    assert "| one | 1.0 |\n| two | 0.0 |\n\n" in text and text.count("| --- |") == 1
+    assert "one.json" in text and "two.json" in text
+
+
 def test_without_figures_a_region_is_empty(tmp_path):
     assert regenerated(PAGE, tmp_path) == PAGE.replace("old\n", "")
 
@@ -84,8 +110,9 @@ def test_the_command_rewrites_and_checks(site):
 
 
 def test_every_figure_of_this_repository_is_shown_somewhere():
-    shown = {REGIONS[match["name"]].file for page in pages(ROOT)
-             for match in tables.MARK.finditer(page.read_text(encoding="utf-8"))}  # fmt: skip
+    shown = {file for page in pages(ROOT)
+             for match in tables.MARK.finditer(page.read_text(encoding="utf-8"))
+             for file in REGIONS[match["name"]].files}  # fmt: skip
     assert {file.name for file in (ROOT / BENCHMARKS).glob("*.json")} <= shown
 
 
