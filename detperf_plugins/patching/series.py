@@ -86,7 +86,7 @@ class Stack:
         return [number for number in self.numbers if not names or number in numbers]
 
     def with_dependencies(self, numbers: list[str]) -> list[str]:
-        """`numbers` and all that they need, in the order of the stack."""
+        """`numbers` and all that they need and this version has, in the order of the stack."""
         wanted = set(numbers)
         for patch in reversed(self.patches):
             if patch.number in wanted:
@@ -123,22 +123,20 @@ class Series:
         self.stacks = {name: Stack(self, name) for name in self.versions}
 
     def _check(self, path: Path) -> None:
-        """Dependencies stand before what needs them, in every version that has it."""
-        for version in self.versions:
-            seen: set[str] = set()
-            for patch in self.patches:
-                if patch.versions is not None and version not in patch.versions:
-                    continue
-                missing = set(patch.depends) - seen
-                if missing or patch.number in seen:
-                    needs = f"needs {', '.join(sorted(missing))}, which is not before it"
-                    fault = needs if missing else "is twice"
-                    raise UnreadableInput(f"{path}: {patch.file} {fault} in {version}")
-                seen.add(patch.number)
+        """Numbers differ, dependencies stand before what needs them, and versions are listed."""
+        seen: set[str] = set()
         for patch in self.patches:
-            unknown = set(patch.versions or ()) - set(self.versions)
-            if unknown:
-                raise UnreadableInput(f"{path}: {patch.file} names a version that is not listed: {unknown}")
+            missing = sorted(set(patch.depends) - seen)
+            unknown = sorted(set(patch.versions or ()) - set(self.versions))
+            fault = (
+                f"needs {', '.join(missing)}, which is not before it" if missing
+                else "has a number that is taken" if patch.number in seen
+                else f"is for {', '.join(unknown)}, which is not listed" if unknown
+                else ""
+            )  # fmt: skip
+            if fault:
+                raise UnreadableInput(f"{path}: {patch.file} {fault}")
+            seen.add(patch.number)
 
     def stack(self, name: str) -> Stack:
         """The stack of a version, by its name.
