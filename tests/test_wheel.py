@@ -42,6 +42,7 @@ def test_wheel_in_a_clean_environment(tmp_path):
     path = Path(run(detperf, "configs", "exact_targets", cwd=tmp_path).strip())
     assert path.is_file() and tmp_path in path.parents
     assert "PolygonMaskAssigner" in path.read_text(encoding="utf-8")
+    assert "Bind zlib before Paddle is loaded" in run(detperf, "patch", "list", cwd=tmp_path)
     code = (
         "import sys, numpy as np, detperf_plugins\n"
         "from detperf_plugins.native.raster import rasterize_full\n"
