@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -10,24 +11,27 @@ import numpy as np
 import paddle
 import pytest
 
+from detperf_plugins.patching.engine import open_job
 from tests.paddledet.scripts import OVERLAYS, run, tiny_config
+from tests.patches.hosts import copy_of
 
 STEPS = 32
 
 
 def trial(
-    folder: Path, shapes: Path, *bases: Path, **changes
+    folder: Path, shapes: Path, *bases: Path, steps: int = STEPS, env: dict[str, str] | None = None, **changes
 ) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
     """Losses of every step, and the final parameters, of a run in its own process."""
     reader = {"batch_size": 2, **changes.pop("TrainReader", {})}
-    config = tiny_config(folder, shapes, *bases, epoch=STEPS // 4, TrainReader=reader, **changes)
+    config = tiny_config(folder, shapes, *bases, epoch=steps // 4, TrainReader=reader, **changes)
     schedule = (
         "LearningRate:\n  base_lr: 0.01\n  schedulers:\n  - !PiecewiseDecay {gamma: 0.1, milestones: [99]}\n"
     )
     schedule += "  - !LinearWarmup {start_factor: 0.1, steps: 8}\n"
     config.write_text(config.read_text(encoding="utf-8") + schedule, encoding="utf-8")
     command = [sys.executable, "-m", "detperf_plugins.paddledet.trial", "--no-evaluate", "--seed", "3"]
-    run([*command, "--config", str(config), "--out", str(folder), *(["--plugins"] if bases else [])])
+    command += ["--config", str(config), "--out", str(folder), *(["--plugins"] if bases else [])]
+    run(command, env=env)
     losses = json.loads((folder / "trial.json").read_text(encoding="utf-8"))["losses"]
     weights = paddle.load(str(folder / "config" / "model_final.pdparams"))
     return losses, {name: np.asarray(value.numpy()) for name, value in weights.items()}
@@ -71,6 +75,23 @@ def test_all_exact_parts(stock, shapes, tmp_path):
     """
     ours = trial(tmp_path, shapes, OVERLAYS / "exact_parts_fpn.yml")
     assert_equal_runs(ours, stock, tolerance=1e-4)
+
+
+@pytest.mark.slow
+def test_patched_host(stock, shapes, tmp_path):
+    """PaddleDetection with every patch of its series and no plugin: the losses of its first 16 steps.
+
+    The bound is that of all exact parts: some patches sum the same float32 terms in another order.
+    """
+    root = copy_of(Path(importlib.util.find_spec("ppdet").origin).parent, tmp_path)
+    with open_job(root) as job:
+        job.apply([])
+    env = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": ""}
+    losses, _ = trial(tmp_path, shapes, steps=16, env=env)
+    assert (root / "ppdet" / "__pycache__").is_dir(), "the copy was not used"
+    assert len(losses) == 16
+    for step, (mine, theirs) in enumerate(zip(losses, stock[0])):
+        assert mine == pytest.approx(theirs, rel=1e-4, abs=1e-4), f"step {step}"
 
 
 @pytest.mark.slow
