@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tempfile
 from pathlib import Path
 from typing import Any, Optional
@@ -16,6 +17,7 @@ from detperf_plugins.hosts import mindocr_host
 __all__ = ["transforms"]
 
 KINDS = ("threads", "processes")
+GROWING_POLYGONS, GROWING_CORNERS = (125, 250, 500, 1000), (4, 8, 16, 32, 64)
 
 
 @bench.command()
@@ -38,6 +40,9 @@ def transforms(
         False, "--loader", help="Measure GeneratorDataset instead, stock against ours."
     ),
     probe: bool = typer.Option(False, "--probe", help="Time the loader at several --workers and choose."),
+    targets: bool = typer.Option(
+        False, "--targets", help="Measure the target maps alone, by number of texts and of corners."
+    ),
     workers: Optional[list[int]] = typer.Option(
         None, help="Workers of --loader (2) or --probe (1, 2, 4...)."
     ),
@@ -71,6 +76,11 @@ def transforms(
             conditions.update(labels=str(labels))
         settings = {"cache": cache, "reduced_decoding": reduced}
         rows: list[dict[str, Any]] = []
+        if targets:
+            from detperf_plugins.mindocr.target_map_bench import grow
+
+            level = []
+            rows += [{"level": "exact", **row} for row in grow(GROWING_POLYGONS, GROWING_CORNERS)]
         for one in level:
             perf = {**settings, "level": one, "reduced_decoding": reduced and one == "fast"}
             if probe:
@@ -88,7 +98,7 @@ def transforms(
                 made = transform_bench.time_transforms(file, Path(folder), perf, passes=passes)
             rows += [{"level": one, **row} for row in made]
     _show(rows)
-    write_json(json_path, rows, conditions)
+    write_json(json_path, rows, {**conditions, "date": datetime.date.today().isoformat()})
     differing = [row for row in rows if row.get("mismatches", 0) > 0]
     if differing:
         raise DetperfError(f"{differing[0]['mismatches']} values differ from stock's at level exact")
@@ -103,6 +113,10 @@ def _pair(text: str, between: str, option: str) -> tuple[int, int]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    hidden = {"ratio_low", "ratio_high"}
+    hidden = {"ratio_low", "ratio_high"} | {key for key in rows[0] if all(row[key] is None for row in rows)}
     columns = [key for key in rows[0] if key not in hidden]
-    print_table("DBNet's data path", columns, [[row[key] for key in columns] for row in rows])
+    print_table(
+        "DBNet's data path",
+        columns,
+        [["-" if row[key] is None else row[key] for key in columns] for row in rows],
+    )

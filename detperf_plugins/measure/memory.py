@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-__all__ = ["peak_mb"]
+__all__ = ["peak_mb", "peak_since", "resident_mb"]
 
 _SELF = Path("/proc/self")
 
@@ -27,18 +27,30 @@ def peak_mb(run: Callable[[], Any]) -> Optional[float]:
     Returns:
         MiB, or None where the system cannot tell (it takes Linux, and /proc/self/clear_refs writable).
     """
+    before = resident_mb()
+    if before is None:
+        return None
+    result = run()
+    peak = peak_since(before)
+    del result
+    return peak
+
+
+def resident_mb() -> Optional[float]:
+    """Resident memory of the process now, MiB, from which on `peak_since` counts; None as in `peak_mb`."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     try:
         (_SELF / "clear_refs").write_text("5", encoding="ascii")  # sets the peak back to what is resident
-        before = _status("VmRSS")
+        return _status("VmRSS") / 1024
     except (OSError, TypeError):
         return None
-    result = run()
-    peak = _status("VmHWM")
-    del result
-    return max(0.0, (peak - before) / 1024)
+
+
+def peak_since(before: float) -> float:
+    """Most resident memory since `resident_mb` gave `before`, above it, MiB."""
+    return max(0.0, _status("VmHWM") / 1024 - before)
 
 
 def _status(key: str) -> int:

@@ -14,7 +14,7 @@ from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.child import run_child
 from detperf_plugins.mindocr.runner import require_mindocr
 
-__all__ = ["Plan", "largest_difference", "picture", "plan", "rows", "run_both"]
+__all__ = ["Plan", "largest_difference", "picture", "pipeline", "plan", "rows", "run_both"]
 
 RUNS = ("stock", "tuned")
 BATCH_SIZE = 4
@@ -108,7 +108,7 @@ def _config(
             "ckpt_max_keep": 1,
         },
         "scheduler": {"num_epochs": epochs},
-        "train": {"ckpt_save_dir": str(out), "dataset": {"transform_pipeline": _pipeline(size)}},
+        "train": {"ckpt_save_dir": str(out), "dataset": {"transform_pipeline": pipeline(size)}},
         "eval": {"dataset": {}},
     }
     for part, (labels, folder) in sets.items():
@@ -120,7 +120,8 @@ def _config(
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items())
 
 
-def _pipeline(size: int) -> list[dict[str, Any]]:
+def pipeline(size: int) -> list[dict[str, Any]]:
+    """The tiny model's training transforms with crops of `size` pixels."""
     from detperf_plugins.mindocr import config
 
     tiny = config.read(configs_dir() / "mindocr" / "tiny" / "db_r18_scene_text.yml")

@@ -9,16 +9,18 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
+from detperf_plugins.measure.memory import peak_since, resident_mb
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 
 __all__ = [
     "COLUMNS",
     "PIPELINE",
+    "differences",
     "probe_loader",
     "stock_names",
     "time_loaders",
@@ -79,7 +81,8 @@ def time_transforms(
         One row a step of the rewritten pipeline, and `sample` for their sum: part, stands_for, stock_ms and
         plugin_ms (mean over the records, median over the passes), ratio (median over the passes), ratio_low,
         ratio_high (quartiles), samples, mismatches (values that differ between the two; -1 where the level is
-        not exact).
+        not exact); and in `sample` stock_peak_mb, plugin_peak_mb: most memory of either process above its
+        start, MiB (None in the other rows, and where the system cannot tell).
     """
     register()
     options = Options(**perf)
@@ -102,11 +105,18 @@ def time_transforms(
                     made[side], times = side.run(*job, compared)
                     spent[side] += times
                 if compared:
-                    mismatches += _differences(made[stock], made[ours])
+                    mismatches += differences(made[stock], made[ours])
             if turn:
                 stock_times.append(spent[stock] / len(records))
                 our_times.append(spent[ours] / len(records))
-    return _rows(rewritten, groups, np.array(stock_times), np.array(our_times), len(records), mismatches)
+    peaks = {}
+    for name, steps, mine in (("stock", list(pipeline), False), ("plugin", rewritten, True)):
+        with _Side(steps, [len(steps)], mine) as side:  # one that has handed over no sample
+            for index, (picture, label) in enumerate(records):
+                side.run({"img_path": str(folder / picture), "label": label}, index, False)
+            peaks[f"{name}_peak_mb"] = side.peak_mb()
+    rows = _rows(rewritten, groups, np.array(stock_times), np.array(our_times), len(records), mismatches)
+    return [{**row, **(peaks if row["part"] == "sample" else dict.fromkeys(peaks))} for row in rows]
 
 
 class _Side:
@@ -139,6 +149,11 @@ class _Side:
             raise made
         return made, times
 
+    def peak_mb(self) -> Optional[float]:
+        """Most resident memory above what the process had when it began, MiB."""
+        self._pipe.send(None)
+        return self._pipe.recv()
+
 
 def _serve(pipe: Any, pipeline: list[Any], sizes: list[int], ours: bool) -> None:
     from mindocr.data.transforms.transforms_factory import create_transforms
@@ -146,11 +161,16 @@ def _serve(pipe: Any, pipeline: list[Any], sizes: list[int], ours: bool) -> None
     transforms = create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
     if ours:
         keep_freed_memory()
+    before = resident_mb()
     while True:
         try:
-            data, seed, keep = pipe.recv()
+            job = pipe.recv()
         except EOFError:
             return
+        if job is None:
+            pipe.send(None if before is None else round(peak_since(before), 1))
+            continue
+        data, seed, keep = job
         random.seed(seed)
         np.random.seed(seed % 2**32)
         times, at = np.zeros(len(sizes)), iter(transforms)
@@ -166,10 +186,10 @@ def _serve(pipe: Any, pipeline: list[Any], sizes: list[int], ours: bool) -> None
             pipe.send((error, times))
 
 
-def _differences(stock: dict[str, Any], ours: dict[str, Any]) -> int:
+def differences(stock: dict[str, Any], ours: dict[str, Any], columns: Sequence[str] = COLUMNS) -> int:
     """Values that differ: thresh_map by more than 2e-7 where it is not one that stock lost to NaN."""
     count = 0
-    for column in COLUMNS:
+    for column in columns:
         a, b = stock[column], ours[column]
         if column == "thresh_map":
             lost = (a <= b) & (b > 0.999 * b.max())  # on an edge, where stock may have lost the pixel

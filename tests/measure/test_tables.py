@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from detperf_plugins.errors import UnreadableInput
-from detperf_plugins.measure import tables
+from detperf_plugins.measure import regions, tables
 from detperf_plugins.measure.markdown import table
-from detperf_plugins.measure.tables import BENCHMARKS, REGIONS, link_from, main, pages, regenerated
+from detperf_plugins.measure.regions import REGIONS
+from detperf_plugins.measure.tables import BENCHMARKS, link_from, main, pages, regenerated
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = {
@@ -70,8 +71,8 @@ def test_a_column_is_shown_where_any_row_has_it(site):
 
 
 def test_a_region_of_several_files_waits_for_all_and_tells_their_rows_apart(site, monkeypatch):
-    columns = (("pairs", tables._text("pairs")), ("ratio", tables._number("ratio", 1)))
-    region = tables.Region(
+    columns = (("pairs", regions._text("pairs")), ("ratio", regions._number("ratio", 1)))
+    region = regions.Region(
         "one.json", columns, {"part": "mask"}, least=1, least_of="gain", more=("two.json",)
     )
     monkeypatch.setitem(REGIONS, "mask", region)

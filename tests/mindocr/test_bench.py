@@ -1,0 +1,109 @@
+"""What the MindOCR benches say: their rows, and that the tables of the pages can be made of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from detperf_plugins.errors import UnreadableInput
+from detperf_plugins.measure.tables import regenerated
+from detperf_plugins.mindocr import activate, overlay_bench
+from detperf_plugins.mindocr import config as mindocr_config
+from detperf_plugins.mindocr.target_map_bench import grow
+from detperf_plugins.mindocr.transform_bench import time_transforms
+from detperf_plugins.samples.text_pictures import write_pictures
+from tests.mindocr.scripts import OVERLAYS
+
+activate()
+STARTS = (
+    "import mindspore",
+    "import mindocr",
+    "data set",
+    "model",
+    "optimizer",
+    "other",
+    "first batch",
+    "compile",
+)
+CONDITIONS = {"processor": "some processor", "cores": 2, "polygons": "2", "vertices": 4, "cache": "none"}
+
+
+def shown(folder, name, files, rows):
+    """The table `name` of a page, made of `rows`."""
+    result = {
+        "command": ["detperf"],
+        "versions": {"mindspore": "2.8.0"},
+        "conditions": CONDITIONS,
+        "rows": rows,
+    }
+    for file in files:
+        (folder / file).write_text(json.dumps({**result, "rows": rows}), encoding="utf-8")
+    return regenerated(f"<!-- bench:{name} -->\n<!-- /bench -->\n", folder)
+
+
+def test_transforms_are_timed_and_their_memory_told(tmp_path):
+    labels = write_pictures(tmp_path / "pictures", 2, (2, 2), size=(120, 160))
+    rows = [
+        {"level": "exact", **row}
+        for row in time_transforms(labels, tmp_path / "pictures", {"level": "exact"}, passes=3)
+    ]
+    assert [row["part"] for row in rows][-1] == "sample" and rows[-1]["mismatches"] == 0
+    assert rows[-1]["stock_peak_mb"] > rows[-1]["plugin_peak_mb"] > 5 and rows[0]["stock_peak_mb"] is None
+    files = ["transforms.json", "transforms-cached.json", "transforms-dense.json"]
+    assert shown(tmp_path, "transforms", files, rows).count("| 2 texts of 4 corners, exact |") == 3
+    assert "| ShrinkBinaryMap + BorderMap |" in shown(tmp_path, "transforms-parts", files, rows)
+
+
+def test_target_maps_grow_and_stay_equal(tmp_path):
+    rows = [{"level": "exact", **row} for row in grow((3,), (5,), (2, 4), 1)]
+    assert [(row["polygons"], row["vertices"]) for row in rows] == [(3, 4), (2, 5)]
+    assert all(row["mismatches"] == 0 and row["stock_ms"] > 0 < row["plugin_ms"] for row in rows)
+    assert "| 3 | 4 |" in shown(tmp_path, "transforms-growth", ["transforms-growth.json"], rows)
+
+
+def test_overlays_differ_from_the_baseline_in_what_they_say_alone(tmp_path):
+    overlays = {name: OVERLAYS / f"{name}.yml" for name in ("amp_o2", "compile_cache")}
+    runs = overlay_bench.plan(tmp_path, ["dbnet_r18", "dbnetpp_mobilenetv3"], overlays, 64, 3, 2)
+    names = [run.key for run in runs[:5]]
+    assert names == [
+        f"dbnet_r18-{name}" for name in ("none-1", "amp_o2-1", *(f"compile_cache-{n}" for n in (1, 2, 3)))
+    ]
+    assert len(runs) == 10 and len((tmp_path / "data" / "labels.txt").read_text().splitlines()) == 6
+    merged = {run.key: mindocr_config.read(run.config) for run in runs}
+    base, half = merged["dbnet_r18-none-1"], merged["dbnet_r18-amp_o2-1"]
+    assert half["system"]["amp_level"] == "O2" and base["system"]["amp_level"] == "O0"
+    assert base["train"]["clip_grad"] is half["train"]["clip_grad"] is True
+    assert merged["dbnet_r18-compile_cache-1"]["system"]["compile_cache_path"].startswith(str(tmp_path))
+    assert merged["dbnetpp_mobilenetv3-none-1"]["model"]["neck"]["use_asf"] is True
+    assert yaml.safe_load(runs[0].config.read_text(encoding="utf-8"))["train"]["loader"] == {"batch_size": 2}
+    with pytest.raises(UnreadableInput, match="multiple of 32"):
+        overlay_bench.plan(tmp_path, ["dbnet_r18"], overlays, 100, 3, 2)
+
+
+def test_losses_are_compared_with_the_same_model_step_by_step(tmp_path):
+    def result(*losses, **cache):
+        return {
+            "steps": len(losses), "losses": list(losses), "first_step": 9.0, "step_ms": 100.0,
+            "facts": {"compile_cache": cache} if cache else {}, "start_up": dict.fromkeys(STARTS, 1.0),
+        }  # fmt: skip
+
+    def run(model, overlay, repeat=0):
+        return overlay_bench.Run(model, overlay, repeat, tmp_path)
+
+    rows = overlay_bench.rows(
+        {
+            run("a", "none"): result(4.0, 2.0),
+            run("a", "amp_o2"): result(4.0, 2.1),
+            run("a", "compile_cache", 1): result(4.0, 2.0, result="hit", size_mb=0.7),
+            run("b", "amp_o2"): result(4.0, 2.0),
+            run("a", "amp_o3"): result(4.0, float("nan")),
+        }
+    )
+    assert [row["loss_difference_percent"] for row in rows] == [None, pytest.approx(5), 0, None, None]
+    assert [row["finite"] for row in rows] == [True, True, True, True, False]
+    assert rows[2]["cache"] == "hit" and rows[2]["run"] == 2 and rows[0]["cache"] is None
+    assert "| a | amp_o2 | 5.00 | 9.0 | 100 |" in shown(tmp_path, "dbnet-amp", ["dbnet-amp.json"], rows)
+    starts = shown(tmp_path, "dbnet-starts", ["dbnet-cache.json"], rows)
+    assert "| compile_cache | 2 | hit | 1.00 |" in starts and "mindspore 2.8.0" in starts
