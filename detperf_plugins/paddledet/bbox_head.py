@@ -142,6 +142,7 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     __shared__ = ["num_classes", "use_cot", "data_format"]
     __inject__ = ["bbox_assigner", "bbox_loss", "loss_cot"]
     channels_last = False
+    stock_forward = BBoxHead.forward
 
     @arguments_of(BBoxHead)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
@@ -171,7 +172,7 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     ) -> tuple[Any, Any]:
         """As BBoxHead: losses and RoI features in training, predictions and the head else."""
         if not (self.channels_last and self.with_pool):
-            return super().forward(body_feats, rois, rois_num, inputs, cot)
+            return self.stock_forward(body_feats, rois, rois_num, inputs, cot)
         if self.training:
             rois, rois_num, targets = self.bbox_assigner(rois, rois_num, inputs)
             self.assigned_rois, self.assigned_targets = (rois, rois_num), targets
@@ -209,6 +210,8 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
     __shared__ = ["num_classes", "num_cascade_stages", "data_format"]
     __inject__ = ["bbox_assigner", "bbox_loss"]
     channels_last = False
+    _stock_pred_bbox = CascadeHead._get_pred_bbox
+    _stock_rois_from_boxes = CascadeHead._get_rois_from_boxes
 
     @arguments_of(CascadeHead)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
@@ -227,13 +230,13 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
     def _get_pred_bbox(
         self, deltas: paddle.Tensor, proposals: Sequence[paddle.Tensor], weights: Sequence[float]
     ) -> list[paddle.Tensor]:
-        return super()._get_pred_bbox(as_float32(deltas), proposals, weights)
+        return self._stock_pred_bbox(as_float32(deltas), proposals, weights)
 
     def _get_rois_from_boxes(
         self, boxes: Sequence[paddle.Tensor], im_shape: paddle.Tensor
     ) -> tuple[list[paddle.Tensor], paddle.Tensor]:
         if not self.training:
-            return super()._get_rois_from_boxes(boxes, im_shape)
+            return self._stock_rois_from_boxes(boxes, im_shape)
         lengths = [int(one.shape[0]) for one in boxes]
         image = paddle.to_tensor(np.repeat(np.arange(len(lengths)), lengths))
         limit = paddle.gather(paddle.flip(im_shape[:, :2], axis=[1]), image)

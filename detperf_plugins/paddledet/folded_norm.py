@@ -116,11 +116,15 @@ class FoldedConvNorm(ConvNormLayer):
     """A ConvNormLayer that runs its convolution with the norm in it."""
 
     fold: _Fold
+    stock_forward = ConvNormLayer.forward
 
     def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
         """As ConvNormLayer, up to rounding."""
-        if not paddle.in_dynamic_mode() or not _is_affine(self):
-            return super().forward(inputs)
+        if paddle.in_dynamic_mode() and _is_affine(self):
+            return self._folded(inputs)
+        return self.stock_forward(inputs)
+
+    def _folded(self, inputs: paddle.Tensor) -> paddle.Tensor:
         constants, conv = self.fold.constants(self), self.conv
         weight = self.fold.scaled
         if weight is None:
@@ -148,11 +152,13 @@ class FoldedBlocks(Blocks):
     """A stage whose convolution weights are scaled together."""
 
     together: _Together
+    stock_forward = Blocks.forward
 
     def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
         """As Blocks."""
-        if not paddle.in_dynamic_mode():
-            return super().forward(inputs)
+        return self._folded(inputs) if paddle.in_dynamic_mode() else self.stock_forward(inputs)
+
+    def _folded(self, inputs: paddle.Tensor) -> paddle.Tensor:
         layers = [
             one
             for one in self.sublayers()
@@ -161,7 +167,7 @@ class FoldedBlocks(Blocks):
         try:
             for layer, weight in zip(layers, self.together.scaled(layers)):
                 layer.fold.scaled = weight
-            return super().forward(inputs)
+            return self.stock_forward(inputs)
         finally:
             for layer in layers:
                 layer.fold.scaled = None

@@ -24,6 +24,7 @@ class PerfFPN(FPN):
 
     __shared__ = ["data_format"]
     channels_last = False
+    stock_forward = FPN.forward
 
     @arguments_of(FPN)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
@@ -47,7 +48,7 @@ class PerfFPN(FPN):
             body_feats: of the backbone, in this layout; each twice as high and wide as the next.
         """
         if not self.channels_last:
-            return super().forward(body_feats)
+            return self.stock_forward(body_feats)
         sums = [lateral(feature) for lateral, feature in zip(self.lateral_convs, body_feats)]
         for level in range(len(sums) - 1, 0, -1):
             sums[level - 1] = sums[level - 1] + functional.interpolate(

@@ -99,5 +99,5 @@ class _Logits(nn.Conv2D):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         """As Conv2D."""
-        logits = super().forward(x)
+        logits = nn.Conv2D.forward(self, x)
         return logits if self.training else to_nchw(logits)

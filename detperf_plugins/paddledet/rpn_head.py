@@ -109,6 +109,7 @@ class PerfRPNHead(RPNHead):
     __shared__ = ["export_onnx", "data_format"]
     __inject__ = ["loss_rpn_bbox"]
     channels_last = False
+    stock_forward = RPNHead.forward
     KEPT_GRIDS = 16
 
     def __init__(
@@ -165,7 +166,7 @@ class PerfRPNHead(RPNHead):
         own_rule = isinstance(self.rpn_target_assign, PerfRPNTargetAssign)
         stock = self.export_onnx or not paddle.in_dynamic_mode() or generator.eta < 1 or not own_rule
         if stock and not self.channels_last:
-            return super().forward(feats, inputs)
+            return self.stock_forward(feats, inputs)
         features = self.rpn_feat(feats)
         scores = [self.rpn_rois_score(feature) for feature in features]
         deltas = [self.rpn_rois_delta(feature) for feature in features]
