@@ -97,7 +97,14 @@ class Job:
             self._bench.put(path, self._base(path))
 
     def _foreign(self) -> list[str]:
-        """Patches that the tree has from elsewhere: those that can be taken out, from the top down."""
+        """Patches that the tree seems to have from elsewhere, bottom first.
+
+        Where every file is just as the lowest patches leave it, it is those. Else it is what can be taken
+        out, from the top down.
+        """
+        below = self._below()
+        if below is not None:
+            return below
         self._fill()
         found = []
         for number in reversed(self.stack.numbers):
@@ -108,7 +115,23 @@ class Job:
                 continue  # it can be put in, and a file is just what it starts from
             self._bench.apply(changes, reverse=True)
             found.append(number)
-        return found
+        return found[::-1]
+
+    def _below(self) -> list[str] | None:
+        """The lowest patches that leave every file just as the tree has it: perhaps []; None without such."""
+        blobs: dict[str, str | None] = {}
+        for number in reversed(self.stack.numbers):
+            blobs.update({change.path: change.old for change in self._changes[number]})
+        have = {path: self._base(path) for path in blobs}
+        names = {path: blob_name(content.data) if content else None for path, content in have.items()}
+        fits = [_equal(names, blobs)]
+        for number in self.stack.numbers:
+            blobs.update({change.path: change.new for change in self._changes[number]})
+            fits.append(_equal(names, blobs))
+        if fits[0]:
+            return []
+        last = max((count for count, fit in enumerate(fits) if fit), default=0)
+        return [number for number in self.stack.numbers[:last] if self._changes[number]] if last else None
 
     def _starts(self, changes: list[Change]) -> bool:
         """Whether a file on the bench is, to the byte, what a change starts from."""
@@ -118,22 +141,32 @@ class Job:
     def _stack_up(self, wanted: list[str], ours: list[str]) -> dict[str, Row]:
         """Leave on the bench the tree with `wanted` and `ours` put in; the row of each patch that is in then.
 
-        A patch that the tree has from elsewhere must still be found once those below it are in, else it is
-        put in with them.
+        What the tree seems to have may be chance, as where one patch undoes another; then it is taken to have
+        none, if the patches fit better so.
         """
         foreign = self._foreign()
+        rows = self._attempt(foreign, wanted, ours)
+        if foreign and _conflicts(rows):
+            others = self._attempt([], wanted, ours)
+            if _conflicts(others) < _conflicts(rows):
+                return others
+            rows = self._attempt(foreign, wanted, ours)
+        return rows
+
+    def _attempt(self, foreign: list[str], wanted: list[str], ours: list[str]) -> dict[str, Row]:
         self._fill()
+        for number in reversed(foreign):
+            self._bench.apply(self._changes[number], reverse=True)
         rows: dict[str, Row] = {}
         for number in self.stack.numbers:
             changes = self._changes[number]
             row = Row(self.stack[number], APPLIES, number in ours, left_out=self._left_out[number])
             if not changes:
                 row.state = OUTSIDE
-            elif number in foreign and not self._bench.apply(changes, reverse=True, keep=False):
-                row.state = IN
-            elif number in wanted or row.ours:
+            elif number in foreign or number in wanted or row.ours:
                 row.conflicts = self._missing(row.patch, rows) or self._bench.apply(changes)
-                row.state = CONFLICTS if row.conflicts else IN if row.ours else APPLIES
+                row.state = IN if number in foreign or row.ours else APPLIES
+                row.state = CONFLICTS if row.conflicts else row.state
             else:
                 continue
             rows[number] = row
@@ -210,3 +243,15 @@ class Job:
     def _entry(self, number: str) -> Applied:
         mail = self.stack.mails[number]
         return Applied(number, mail.subject, hashlib.sha256(mail.path.read_bytes()).hexdigest())
+
+
+def _conflicts(rows: dict[str, Row]) -> int:
+    return sum(row.state == CONFLICTS for row in rows.values())
+
+
+def _equal(names: dict[str, str | None], blobs: dict[str, str | None]) -> bool:
+    """Whether each name begins with its blob, which may be abbreviated; None is no file."""
+    return all(
+        name is None if blobs[path] is None else bool(name and name.startswith(str(blobs[path])))
+        for path, name in names.items()
+    )

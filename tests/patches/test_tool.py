@@ -136,6 +136,14 @@ def test_a_patch_that_is_in_already_stays_on_revert(tree):
     assert picture(tree) == before
 
 
+def test_patches_on_top_of_each_other_are_found_in_an_edited_tree(tree):
+    """Patch 2 changes a line of patch 1: neither can be taken out alone from below."""
+    write_tree(tree, {**SECOND, "host/b.py": PLAIN + b"mine\n"})
+    assert states(tree) == {"0001": "in", "0002": "in", "0003": "applies"}
+    assert apply(tree) == ["0003"]
+    assert (tree / "host" / "b.py").read_bytes() == THIRD["host/b.py"] + b"mine\n"
+
+
 def test_files_changed_since_are_not_touched(tree):
     apply(tree)
     place = tree / "host" / "a.py"
