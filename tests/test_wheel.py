@@ -50,5 +50,7 @@ def test_wheel_in_a_clean_environment(tmp_path):
         "print(rasterize_full(square, [0, 4], [0, 1], 8, 8).sum(), 'paddle' in sys.modules)\n"
     )
     assert run(python, "-c", code, cwd=tmp_path).split() == ["16", "False"]
+    code = "from detperf_plugins.native.cuda.build import source_hash; print(len(source_hash()))"
+    assert run(python, "-c", code, cwd=tmp_path).strip() == "16"  # raster.cu and its header are there
     report = run(detperf, "env", cwd=tmp_path)
     assert "paddlepaddle is not installed" in report.replace("\n", " ")

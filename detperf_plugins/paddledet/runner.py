@@ -62,7 +62,15 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
         raise UnreadableInput(f"{config} has no `architecture`: it is no PaddleDetection config")
     for device in DEVICES:
         cfg.setdefault(f"use_{device}", False)
-    paddle.set_device(next((device for device in DEVICES if cfg[f"use_{device}"]), "cpu"))
+    device = next((device for device in DEVICES if cfg[f"use_{device}"]), "cpu")
+    try:
+        paddle.set_device(device)
+    except (ValueError, RuntimeError, OSError) as error:  # OSError: Paddle's own, where no GPU is visible
+        why = [line.strip() for line in str(error).splitlines() if line.strip()][-1:]
+        raise UnreadableInput(
+            f"{config} sets use_{device}, which cannot be had here ({''.join(why)}); "
+            f"-o use_{device}=false trains on the CPU"
+        ) from error
     return cfg
 
 

@@ -121,6 +121,44 @@ def test_two_configs_of_one_name_and_unknown_words_are_refused(tmp_path):
         assert isinstance(error, UnreadableInput) and message in str(error)
 
 
+def test_what_stops_it_is_one_sentence_and_what_was_measured_is_kept(tmp_path, monkeypatch):
+    """Ctrl-C in the second run, then a full disk there, then neither: no process is started here."""
+    from typer.testing import CliRunner
+
+    from detperf_plugins import cli
+    from detperf_plugins.cli import bench_train
+    from detperf_plugins.measure.child import Ended
+
+    measured = {"status": "ok", "error": None, "reader_s": [0.1], "batch_s": [1.0], "cpu_s": [1.0]}
+    started = []
+
+    def child(second, module, arguments, log, on_event):
+        started.append(log.stem)
+        on_event({"result": measured})
+        return second if "exact_targets" in log.stem else Ended(0, "", False)
+
+    cli._load_verbs()
+    command = ["bench", "train", "-c", str(configs_dir() / variants.TINY), "--tuned", "exact_targets",
+               "--batch-size", "2", "--steps", "1", "--repeats", "1", "--out", str(tmp_path)]  # fmt: skip
+    kept = f"1 of 2 runs are kept in {tmp_path}: the same command goes on"
+    for second, sentence in (
+        (Ended(0, "", True), f"interrupted; {kept}"),
+        (Ended(0, "", False, "cannot write a.log: No space left on device"), None),
+        (Ended(0, "", False), None),
+    ):
+        monkeypatch.setattr(bench_train, "run_child", lambda *given, second=second: child(second, *given))
+        error = CliRunner().invoke(cli.app, command).exception
+        if sentence:
+            assert str(error) == sentence
+        elif second.fault:
+            assert "No space left on device; 2 of 2 runs are kept" in str(error)
+        else:
+            assert error is None
+    assert started == ["baseline-bs2-fp32-1", "exact_targets-bs2-fp32-1", "exact_targets-bs2-fp32-1"]
+    rows = json.loads((tmp_path / "bench_train.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["gain"] for row in rows] == [0, 0]
+
+
 def test_bytes_of_a_batch():
     import paddle
 
