@@ -45,7 +45,9 @@ class _Paddle(ModuleType):
 
     def concat(self, x: Any, axis: Any = 0, name: Any = None) -> Any:
         """paddle.concat, with tensors of no axis taken as tensors of one element."""
-        return self._real.concat([one.reshape([1]) if one.ndim == 0 else one for one in x], axis, name)
+        if isinstance(x, (list, tuple)):  # else the one variable of a static graph that stands for a list
+            x = [one.reshape([1]) if one.ndim == 0 else one for one in x]
+        return self._real.concat(x, axis, name)
 
 
 def mend_host() -> Callable[[], None]:
