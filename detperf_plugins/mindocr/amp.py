@@ -43,9 +43,7 @@ def mend_neck() -> bool:
 
 def head_needs_float32(head: Any) -> bool:
     """Whether a head's final sigmoids are to run in half precision (fault 2)."""
-    import mindspore as ms
-
-    return any(getattr(cell, "to_float_type", None) != ms.float32 for cell in _sensitive(head))
+    return any(not cell.get_flags().get("fp32", False) for cell in _sensitive(head))
 
 
 def _sensitive(head: Any) -> list[Any]:

@@ -39,13 +39,13 @@ def mend_decode() -> bool:
     """Wrap `DecodeImage.__call__` so that it turns what `vision.Decode` has left unturned.
 
     Returns:
-        Whether it was wrapped now (False the second time).
+        Whether it was wrapped now (False the second time, and where patch 0011 has MindOCR turn them).
     """
     import cv2
     from mindocr.data.transforms.general_transforms import DecodeImage
 
     original = DecodeImage.__call__
-    if hasattr(original, "_detperf_wrapped"):
+    if hasattr(original, "_detperf_wrapped") or hasattr(DecodeImage, "_is_turned"):
         return False
 
     def call(self: Any, data: dict[str, Any]) -> dict[str, Any]:

@@ -110,4 +110,14 @@ def _wrap_mindocr(module: ModuleType) -> None:
     for name in ("add", "save_curves"):
         _replace(PerfRecorder, name, _timed("summaries"))
     exif.mend_decode()
+    _leave_compile_cache_to_session()
     pipeline.register()
+
+
+def _leave_compile_cache_to_session() -> None:
+    """Where patch 0015 lets tools/train.py choose a compile cache, the session has done so before."""
+    try:
+        from mindocr.utils import compile_cache
+    except ImportError:
+        return
+    _replace(compile_cache, "enable_compile_cache", lambda original: lambda *args: None)

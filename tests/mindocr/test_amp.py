@@ -137,3 +137,13 @@ def test_repairs_are_made_only_where_they_are_needed(stock_neck):
     assert amp.mend_neck()
     assert not amp.neck_needs_list(stock_neck)
     assert not amp.mend_neck()
+
+
+def test_a_head_in_float32_is_left_alone():
+    import mindspore as ms
+    from mindocr.models.heads.det_db_head import DBHead
+
+    head = DBHead(16)
+    assert amp.head_needs_float32(head.to_float(ms.float16))
+    assert amp.mend_head(head) == 3
+    assert not amp.head_needs_float32(head) and amp.mend_head(head) == 0

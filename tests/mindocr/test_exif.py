@@ -60,6 +60,16 @@ def test_wrapping_twice_changes_nothing(decode):
     assert not exif.mend_decode()
 
 
+def test_a_patched_host_is_not_wrapped(decode, monkeypatch):
+    def call(self, data):
+        return data
+
+    monkeypatch.setattr(decode, "__call__", call)
+    monkeypatch.setattr(decode, "_is_turned", lambda self, image: False, raising=False)
+    assert not exif.mend_decode()
+    assert decode.__call__ is call
+
+
 @pytest.mark.parametrize("orientation", [0, 1, 9, 77])
 def test_marks_that_mean_nothing_turn_nothing(orientation):
     image = np.arange(24).reshape(2, 4, 3)

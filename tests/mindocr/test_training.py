@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
-from detperf_plugins.mindocr import amp
+from detperf_plugins.mindocr import activate, amp, hooks
 from detperf_plugins.mindocr.compile_cache import key_of
 from detperf_plugins.mindocr.session import Session
 from tests.mindocr.scripts import OVERLAYS, config, run, train
@@ -120,6 +121,19 @@ def test_a_compile_cache_without_a_script_is_left_off_with_a_note(monkeypatch, t
     session.config = {"system": {"compile_cache_path": str(tmp_path / "cache")}}
     session.dataset_builder(lambda dataset, loader: None)({}, {})
     assert "compile cache" in session.phases.notes[0] and not (tmp_path / "cache").exists()
+
+
+def test_the_session_chooses_the_compile_cache_of_a_patched_checkout(monkeypatch):
+    activate()
+    import mindocr.utils
+
+    chosen: list[str] = []
+    host = types.ModuleType("mindocr.utils.compile_cache")
+    host.enable_compile_cache = lambda config, *extra: chosen.append("by the host")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, host.__name__, host)
+    monkeypatch.setattr(mindocr.utils, "compile_cache", host, raising=False)
+    hooks._leave_compile_cache_to_session()
+    assert host.enable_compile_cache({}, 1, 4) is None and not chosen
 
 
 def test_each_config_has_a_compile_cache_of_its_own():
