@@ -17,7 +17,7 @@ from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.amp import as_float32
 from detperf_plugins.paddledet.channels_last import is_channels_last, require_one_layout, set_channels_last
 from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
-from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign
+from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign, take_dead_rois
 
 __all__ = ["PerfBBoxHead", "PerfCascadeHead", "bbox_losses"]
 
@@ -147,6 +147,7 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     @arguments_of(BBoxHead)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        take_dead_rois(self.roi_extractor)
         if is_channels_last(data_format):
             _take_channels_last(self)
             if not (self.with_pool or isinstance(self.head, FLATTENING)):
@@ -216,6 +217,7 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
     @arguments_of(CascadeHead)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        take_dead_rois(self.roi_extractor)
         if is_channels_last(data_format):
             _take_channels_last(self)
 

@@ -17,7 +17,7 @@ from detperf_plugins.paddledet.channels_last import (
     to_nchw,
 )
 from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
-from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign
+from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign, take_dead_rois
 
 __all__ = ["PerfMaskHead"]
 
@@ -45,9 +45,10 @@ class PerfMaskHead(MaskHead):
     @arguments_of(MaskHead)
     def __init__(self, *args: Any, data_format: str = "NCHW", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        extractor: nn.Layer = self._sub_layers["roi_extractor"]
+        take_dead_rois(extractor)
         if is_channels_last(data_format):
             self.channels_last = True
-            extractor: nn.Layer = self._sub_layers["roi_extractor"]
             self.roi_extractor = ChannelsLastRoIAlign(extractor, channels_last_output=True)
             set_channels_last(self.head)
             set_channels_last(self.mask_fcn_logits)

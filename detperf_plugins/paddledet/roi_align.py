@@ -1,4 +1,4 @@
-"""RoIAlign of channels-last features: Paddle's operator has no data_format, so they are transposed for it."""
+"""RoIAlign for dead RoIs, and of channels-last features, which Paddle's operator does not have."""
 
 from __future__ import annotations
 
@@ -6,10 +6,36 @@ import weakref
 
 import paddle
 from paddle import nn
+from ppdet.modeling.heads.roi_extractor import RoIAlign
 
 from detperf_plugins.paddledet.channels_last import to_nchw, to_nhwc
 
-__all__ = ["ChannelsLastRoIAlign"]
+__all__ = ["ChannelsLastRoIAlign", "take_dead_rois"]
+
+
+def take_dead_rois(extractor: nn.Layer) -> None:
+    """Let a stock extractor give finite features for RoIs without area, as dead slots are.
+
+    With `aligned`, Paddle's CPU kernel divides by a number of samples that is 0 there (the GPU's takes at
+    least 1). Such features count with weight 0 only, but 0 * NaN is NaN in the weights' gradients.
+    """
+    if type(extractor) is RoIAlign:
+        extractor.__class__ = _FiniteRoIAlign
+
+
+class _FiniteRoIAlign(RoIAlign):
+    """RoIAlign that, in training on a CPU, takes a RoI without area for one of a pixel at the origin."""
+
+    def forward(
+        self, feats: list[paddle.Tensor], roi: list[paddle.Tensor], rois_num: paddle.Tensor
+    ) -> paddle.Tensor:
+        """As RoIAlign."""
+        if self.training and self.aligned and paddle.in_dynamic_mode() and roi[0].place.is_cpu_place():
+            boxes = paddle.concat(list(roi))
+            sized = (boxes[:, 2:] > boxes[:, :2]).all(axis=1, keepdim=True)
+            pixel = paddle.to_tensor([0, 0, 1, 1], dtype=boxes.dtype)
+            roi = [paddle.where(sized, boxes, pixel.expand(boxes.shape))]
+        return super().forward(feats, roi, rois_num)
 
 
 class _Transposed:

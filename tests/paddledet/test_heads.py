@@ -6,12 +6,13 @@ import numpy as np
 import paddle
 import pytest
 from ppdet.modeling.heads.bbox_head import BBoxHead, TwoFCHead
+from ppdet.modeling.heads.cascade_head import CascadeTwoFCHead
 from ppdet.modeling.heads.mask_head import MaskFeat, MaskHead
 from ppdet.modeling.losses.smooth_l1_loss import SmoothL1Loss
 from ppdet.modeling.proposal_generator.rpn_head import RPNHead
 from ppdet.modeling.proposal_generator.target_layer import RPNTargetAssign
 
-from detperf_plugins.paddledet.bbox_head import PerfBBoxHead, bbox_losses
+from detperf_plugins.paddledet.bbox_head import PerfBBoxHead, PerfCascadeHead, bbox_losses
 from detperf_plugins.paddledet.bbox_targets import PerfBBoxAssigner
 from detperf_plugins.paddledet.mask_head import PerfMaskHead
 from detperf_plugins.paddledet.rpn_head import PerfRPNHead
@@ -181,6 +182,27 @@ def test_dead_rois_without_size_give_no_nan():
     assert [float(one) for one in losses.values()] == [0, 0]
     assert not scores.grad.numpy().any()
     assert not deltas.grad.numpy().any()
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_dead_slots_leave_gradients_finite(cascade):
+    """Fewer RoIs than slots. On a CPU aligned RoIAlign gives NaN for a box without area; 0 * NaN is NaN."""
+    inputs, _ = batch_inputs(np.random.default_rng(0), ["one", "one"], 96, 128)
+    inner, head = (CascadeTwoFCHead, PerfCascadeHead) if cascade else (TwoFCHead, PerfBBoxHead)
+    extractor = {"resolution": 7, "spatial_scale": [0.25], "aligned": True}
+    head = head(inner(4, 16, 7), 16, extractor, None, num_classes=CLASSES)
+    head.bbox_assigner = PerfBBoxAssigner(
+        num_classes=CLASSES, batch_size_per_im=4, cascade_iou=[0.5, 0.6, 0.7]
+    )
+    head.train()
+    rois = [
+        paddle.to_tensor([[1.0, 1, 40, 40]]),
+        paddle.to_tensor([[1.0, 1, 40, 40], [5, 5, 5, 9], [0, 0, 0, 0]]),
+    ]
+    losses, _ = head([paddle.rand([2, 4, 24, 32])], rois, paddle.to_tensor([1, 3], dtype="int32"), inputs)
+    paddle.add_n([one.sum() for one in losses.values()]).backward()
+    for name, parameter in head.named_parameters():
+        assert np.isfinite(parameter.grad.numpy()).all(), name
 
 
 @pytest.mark.parametrize("weights", ["ones", "some zero", "all zero"])

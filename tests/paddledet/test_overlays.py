@@ -180,6 +180,13 @@ def test_every_overlay_on_our_configs(tmp_path):
     take_steps(tmp_path, OURS, cases(OURS), depth=18)
 
 
+@pytest.mark.slow
+def test_recommended_overlays_at_full_depth(tmp_path):
+    """Bottlenecks, which the shallow networks lack."""
+    pairs = [(kind, f"mask_rcnn_r50_nhwc_amp_{kind}.yml") for kind in OURS]
+    take_steps(tmp_path, OURS, pairs, depth=0)
+
+
 def stock_configs() -> dict[str, Path]:
     checkout = os.environ.get("PADDLEDETECTION")
     return {
