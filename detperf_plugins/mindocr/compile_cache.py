@@ -20,8 +20,14 @@ __all__ = ["CompileCache", "key_of"]
 COMPILED = ("system", "model", "loss", "scheduler", "optimizer", "loss_scaler", "train")
 
 
-def key_of(config: Mapping[str, Any], devices: int = 1) -> str:
-    """Twelve hexadecimal digits that differ where the config, a version or the number of devices does."""
+def key_of(config: Mapping[str, Any], devices: int = 1, steps: int = 0) -> str:
+    """Twelve hexadecimal digits that differ where the config, a version or one of the numbers does.
+
+    Args:
+        config: merged.
+        devices: number of devices.
+        steps: of an epoch; it follows from the data set, and the learning rates of all steps are constants.
+    """
     ignored = {"system": {"compile_cache_path", "log_interval"}, "train": {"ckpt_save_dir"}}
     parts = {
         name: {
@@ -29,7 +35,7 @@ def key_of(config: Mapping[str, Any], devices: int = 1) -> str:
         }
         for name in COMPILED
     }
-    text = json.dumps([parts, hosts.versions(), devices], sort_keys=True, default=str)
+    text = json.dumps([parts, hosts.versions(), devices, steps], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

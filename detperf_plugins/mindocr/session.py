@@ -76,12 +76,6 @@ class Session:
             if level not in {"O0", "O1", "O2"}:
                 raise UnreadableInput(f"system.jit_level is {level!r}; MindSpore has O0, O1 and O2")
             ms.set_context(jit_config={"jit_level": level})
-        folder = self.setting("system.compile_cache_path")
-        if graph and folder and Path(sys.argv[0]).is_file():
-            self._cache = CompileCache(Path(folder), key_of(self.config or {}, devices or 1))
-            self._cache.enable()
-        elif graph and folder:
-            self.phases.note("compile cache: off, since MindSpore must be able to read the script it runs in")
         self._interval = checkpoints.Interval(
             self.setting("system.ckpt_save_interval", 1), int(self.setting("scheduler.num_epochs", 0))
         )
@@ -102,16 +96,34 @@ class Session:
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
             self._prepare(devices)
+            training = kwargs.get("is_train", args[2] if len(args) > 2 else True)
             with self.phases.measure("data set"):
                 if self.stock:
-                    return original(dataset_config, loader_config, *args, **kwargs)
-                training = kwargs.get("is_train", args[2] if len(args) > 2 else True)
-                chosen = self.replace or "perf" in dataset_config
-                if not chosen and loader_config.get("num_workers") != loader.AUTO:
-                    dataset_config["perf"] = dict(loader.AS_STOCK if training else loader.OFF)
-                return loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
+                    built = original(dataset_config, loader_config, *args, **kwargs)
+                else:
+                    chosen = self.replace or "perf" in dataset_config
+                    if not chosen and loader_config.get("num_workers") != loader.AUTO:
+                        dataset_config["perf"] = dict(loader.AS_STOCK if training else loader.OFF)
+                    built = loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
+            if training:
+                self._enable_cache(devices or 1, built.get_dataset_size())
+            return built
 
         return build_dataset
+
+    def _enable_cache(self, devices: int, steps: int) -> None:
+        """Before the network is compiled, and once it is known how many steps an epoch has.
+
+        The learning rates of all steps are compiled into the graph, so their number belongs to its name.
+        """
+        folder = self.setting("system.compile_cache_path")
+        if self._cache is not None or not folder or self.setting("system.mode", 0) != 0:
+            return
+        if not Path(sys.argv[0]).is_file():
+            self.phases.note("compile cache: off, since MindSpore must be able to read the script it runs in")
+            return
+        self._cache = CompileCache(Path(folder), key_of(self.config or {}, devices, steps))
+        self._cache.enable()
 
     def model_builder(self, original: Any) -> Callable[..., Any]:
         """`build_model`: with AMP's repairs."""

@@ -119,8 +119,28 @@ def test_a_compile_cache_without_a_script_is_left_off_with_a_note(monkeypatch, t
     monkeypatch.setattr(sys, "argv", ["-c"])
     session = Session()
     session.config = {"system": {"compile_cache_path": str(tmp_path / "cache")}}
-    session.dataset_builder(lambda dataset, loader: None)({}, {})
+    session.dataset_builder(lambda dataset, loader: sized(4))({}, {})
     assert "compile cache" in session.phases.notes[0] and not (tmp_path / "cache").exists()
+
+
+def sized(steps: int) -> types.SimpleNamespace:
+    """What a data set tells of itself."""
+    return types.SimpleNamespace(get_dataset_size=lambda: steps)
+
+
+def test_each_number_of_steps_has_a_compile_cache_of_its_own(monkeypatch, tmp_path):
+    """The learning rates of all steps are constants of the graph; the data set decides how many there are."""
+    import mindspore as ms
+
+    context: list[str] = []
+    monkeypatch.setattr(ms, "set_context", lambda **values: context.append(values["compile_cache_path"]))
+    monkeypatch.setattr(sys, "argv", [__file__])
+    for steps, training in ((4, True), (4, False), (5, True), (4, True)):
+        session = Session()
+        session.config = {"system": {"compile_cache_path": str(tmp_path)}}
+        builder = session.dataset_builder(lambda dataset, loader, **kwargs: sized(steps))  # noqa: B023
+        builder({}, {}, is_train=training)
+    assert len(context) == 3 and context[0] == context[2] != context[1]
 
 
 def test_the_session_chooses_the_compile_cache_of_a_patched_checkout(monkeypatch):
