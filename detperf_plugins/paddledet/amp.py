@@ -1,29 +1,21 @@
-"""Mixed precision under PaddleDetection: what its trainer loses of a config is put back, and said.
+"""Mixed precision: what stays float32, which settings are mistaken, and which do nothing here.
 
-`tools/train.py` writes its flags over the config, so that `amp: true` there is lost without `--amp`; the
-trainer hands `master_grad` on under Paddle 2.5 alone, and the one of paddledet 2.6.0 never. Neither can be
-seen from a run. `docs/amp.md` has the whole way of a setting.
+`docs/amp.md` has the way of each setting from the config to Paddle.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import logging
-from collections.abc import Iterator
-from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 import paddle
 
 from detperf_plugins.errors import DetperfError
-from detperf_plugins.imports import around_import
 
-__all__ = ["as_float32", "check_amp", "guard_trainer", "notices", "warn_of"]
+__all__ = ["as_float32", "check_amp", "notices", "warn_of"]
 
 logger = logging.getLogger("detperf_plugins")
 
-TRAINER = "ppdet.engine.trainer"
 # Devices for which ppdet's Trainer enables auto_cast and the gradient scaler.
 AMP_DEVICES = ("gpu", "npu", "mlu")
 LEVELS = ("O1", "O2")
@@ -94,54 +86,3 @@ def warn_of(cfg: Any) -> None:
         if sentence not in _said:
             _said.add(sentence)
             logger.warning(sentence)
-
-
-def guard_trainer() -> Callable[[], None]:
-    """Let ppdet's Trainer see the AMP settings of the config; returns the function that undoes it.
-
-    `amp_from_config: true` keeps AMP on where a script has written its unset `--amp` over `amp: true`.
-    `master_grad: true` reaches Paddle whatever its version.
-    """
-    installed: list[tuple[Any, Any]] = []
-    wanted = True
-
-    def install(module: ModuleType) -> None:
-        if not wanted:
-            return
-        trainer: Any = vars(module)["Trainer"]
-        stock = trainer.__init__
-
-        @functools.wraps(stock)
-        def build(self: Any, cfg: Any, mode: str = "train") -> None:
-            if mode.lower() == "train":
-                if cfg.get("amp_from_config"):
-                    cfg["amp"] = True
-                check_amp(cfg)
-                warn_of(cfg)
-            with _master_grad(bool(cfg.get("master_grad"))):
-                stock(self, cfg, mode)
-
-        trainer.__init__ = build
-        installed.append((trainer, stock))
-
-    around_import(TRAINER, after=install)
-
-    def undo() -> None:
-        nonlocal wanted
-        wanted = False
-        for trainer, stock in installed:
-            trainer.__init__ = stock
-
-    return undo
-
-
-@contextlib.contextmanager
-def _master_grad(on: bool) -> Iterator[None]:
-    """While the block runs, `paddle.amp.decorate` is asked for float32 gradients of half weights."""
-    stock = paddle.amp.decorate
-    if on:
-        paddle.amp.decorate = functools.partial(stock, master_grad=True)
-    try:
-        yield
-    finally:
-        paddle.amp.decorate = stock

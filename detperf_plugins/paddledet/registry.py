@@ -97,9 +97,9 @@ def activate(replace: bool = False) -> str:
         require_paddledet()
         _load_host()
         try:
-            from detperf_plugins.paddledet.amp import guard_trainer
             from detperf_plugins.paddledet.annotations import guard_coco_dataset
             from detperf_plugins.paddledet.compat import mend_host
+            from detperf_plugins.paddledet.trainer_guard import guard_trainer
 
             for part in PARTS:
                 _add(part)

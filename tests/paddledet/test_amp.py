@@ -265,3 +265,15 @@ def test_the_trainer_is_put_back():
     assert trainer.Trainer.__init__ is not before
     deactivate()
     assert trainer.Trainer.__init__ is before
+
+
+def test_to_static_is_refused_with_a_sentence(activated):
+    from detperf_plugins.paddledet.trainer_guard import _refuse_to_static
+    from tests.paddledet.test_heads import bbox_heads
+
+    stock, ours = bbox_heads()
+    _refuse_to_static(paddle.nn.Sequential(stock))
+    with pytest.raises(
+        DetperfError, match="to_static cannot trace PerfBBoxHead, _FiniteRoIAlign: train without"
+    ):
+        _refuse_to_static(paddle.nn.Sequential(ours))
