@@ -21,6 +21,8 @@ REMEDIES = {
     "BBoxHead::bbox_assigner": "exact_parts",
     "BBoxHead::loss": "exact_parts",
 }
+# What a two-stage detector gains most from on a GPU with tensor cores.
+RECOMMENDED = "mask_rcnn_r50_nhwc_amp"
 # From this share of a step on, percent, waiting for the reader is worth a word.
 SLOW_READER = 5.0
 
@@ -29,13 +31,14 @@ def advise(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a part that waits, most host time first.
 
     Args:
-        result: of a profiled run: modules, host_reads, waiting_ops, sources, steps.
+        result: of a profiled run: modules, host_reads, waiting_ops, sources, steps; perhaps float32_on_gpu.
 
     Returns:
         part, cpu_ms (a step), cpu_ratio (% of the step), host_reads and waiting_ops (a step, without those
         of parts inside it), overlay (None where none helps) and advice.
     """
     rows = []
+    two_stage = any(module["name"] == "RPNHead" for module in result["modules"])
     for module in result["modules"]:
         name = module["name"]
         reads = result["host_reads"].get(name, 0)
@@ -45,6 +48,8 @@ def advise(result: Mapping[str, Any]) -> list[dict[str, Any]]:
             slow = module["cpu_ratio"] >= SLOW_READER
             advice = "the step waits for data: raise worker_num" if slow else None
             overlay = None
+        elif name == "backbone" and two_stage and result.get("float32_on_gpu"):
+            overlay, advice = RECOMMENDED, f"float32 on a GPU: add the overlay {RECOMMENDED}"
         else:
             overlay, advice = _remedy(name, reads + waits, result["sources"].get(name, ""))
         if advice:

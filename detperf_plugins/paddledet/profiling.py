@@ -172,8 +172,8 @@ def run(settings: Settings) -> dict[str, Any]:
 
     Returns:
         modules, ops and timers (rows), host_reads and waiting_ops of one step by range, sources (module of
-        the class behind each range), steps, step_ms (median), total_ms, coverage, overhead, batch_size, and
-        `stopped`: why the run ended early, else None.
+        the class behind each range), steps, step_ms (median), total_ms, coverage, overhead, batch_size,
+        float32_on_gpu (AMP is off on a GPU), and `stopped`: why the run ended early, else None.
     """
     cfg, trainer = short_run.prepare(
         settings.config,
@@ -199,7 +199,12 @@ def run(settings: Settings) -> dict[str, Any]:
         write_file(settings.out / "trace.json", json.dumps(trace))
     except DetperfError as fault:  # a full disk does not take the tables away
         stopped = stopped or str(fault)
-    return {**_result(session, cfg.TrainReader["batch_size"]), "sources": sources, "stopped": stopped}
+    facts = {
+        "sources": sources,
+        "stopped": stopped,
+        "float32_on_gpu": bool(cfg.get("use_gpu")) and not cfg["amp"],
+    }
+    return {**_result(session, cfg.TrainReader["batch_size"]), **facts}
 
 
 def _result(session: _Session, batch_size: int) -> dict[str, Any]:

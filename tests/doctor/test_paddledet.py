@@ -45,6 +45,12 @@ CASES = {
     "collate missing": ([("  collate_batch: false\n", "")], "ppdet-collate-batch", "error", "TrainReader:"),
     "layout": (NHWC, "ppdet-nhwc-partial", "error", "data_format"),
     "layout without amp": ([*NHWC, ("amp: true\n", "")], "ppdet-nhwc-without-amp", "hint", "data_format"),
+    "whole layout without amp": (
+        [("amp: true\n", "data_format: NHWC\n")],
+        "ppdet-nhwc-without-amp",
+        "hint",
+        "data_format: NHWC",
+    ),
     "iterations": ([("[6, 9]", "[6000, 9000]")], "ppdet-milestones", "warning", "milestones"),
     "falling": ([("[6, 9]", "[9, 6]")], "ppdet-milestones", "warning", "milestones"),
     "after the end": ([("[6, 9]", "[6, 14]")], "ppdet-milestones", "hint", "milestones"),
@@ -138,6 +144,8 @@ def test_the_rate_is_judged_by_the_cards():
     )
     assert "ppdet-lr-cards" not in check_text(text, cards=8)
     assert check_text(text)["ppdet-lr-cards"].severity == "hint"
+    ours = f"{text}\nOptimizerBuilder: {{optimizer: {{type: PerfMomentum}}}}\n"
+    assert "ppdet-lr-cards" in check_text(ours, cards=1)
     assert "ppdet-lr-cards" not in check_text(PPDET, cards=1)
 
 

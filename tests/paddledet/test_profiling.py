@@ -18,7 +18,7 @@ pytest.importorskip("ppdet")
 from detperf_plugins import configs_dir
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.paddledet import profiles, short_run, variants
-from detperf_plugins.paddledet.advice import OVERLAYS, REMEDIES, advise
+from detperf_plugins.paddledet.advice import OVERLAYS, RECOMMENDED, REMEDIES, advise
 from tests.paddledet.scripts import run, tiny_config
 
 DETPERF = [sys.executable, "-c", "from detperf_plugins.cli import main; main()"]
@@ -97,7 +97,7 @@ def test_what_waits_is_named_with_an_overlay_that_exists(profiled):
 
 
 def test_every_remedy_is_shipped():
-    for overlay in REMEDIES.values():
+    for overlay in (*REMEDIES.values(), RECOMMENDED):
         assert (configs_dir() / OVERLAYS / f"{overlay}.yml").is_file()
 
 
@@ -108,6 +108,15 @@ def test_a_slow_reader_is_worth_a_word():
     assert row["cpu_ms"] == 10 and "worker_num" in row["advice"]
     module["cpu_ratio"] = 1.0
     assert advise(result) == []
+
+
+def test_float32_on_a_gpu_is_worth_a_word():
+    modules = [{"name": name, "cpu_total_ms": 30.0, "cpu_ratio": 30.0} for name in ("backbone", "RPNHead")]
+    result = {"modules": modules, "host_reads": {}, "waiting_ops": {}, "sources": {}, "steps": 3}
+    assert advise(result) == advise({**result, "float32_on_gpu": False}) == []
+    (row,) = advise({**result, "float32_on_gpu": True})
+    assert (row["part"], row["overlay"]) == ("backbone", "mask_rcnn_r50_nhwc_amp")
+    assert advise({**result, "modules": modules[:1], "float32_on_gpu": True}) == []  # a one-stage detector
 
 
 def test_traces_hold_the_ranges(profiled):

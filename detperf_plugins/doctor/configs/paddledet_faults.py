@@ -118,7 +118,7 @@ def _learning_rate(config: Config) -> None:
     if not rate or not batch or (name is not None and name not in TWO_STAGE):
         return
     optimizer = str(config.get("OptimizerBuilder.optimizer.type", "Momentum"))
-    if optimizer not in ("Momentum", "SGD"):
+    if optimizer not in ("Momentum", "PerfMomentum", "SGD"):
         return
     at = "LearningRate.base_lr"
     if config.cards is not None:

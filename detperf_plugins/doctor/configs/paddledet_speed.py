@@ -14,9 +14,10 @@ AMP_OFF = rule(
     "performance",
     "mixed precision is off",
     why="On a V100 with two images a batch AMP raised Mask R-CNN R50 from 1.26 to 3.35 images/s, and to "
-    "4.10 with "
-    "NHWC. On CPU AMP changes nothing.",
-    fix="On a GPU add --amp (or amp: true).",
+    "4.10 with NHWC. On CPU AMP changes nothing. tools/train.py writes its flag --amp, where it is not "
+    "given, over `amp: true`; the overlays put it back.",
+    fix="On a GPU with tensor cores add the overlay mask_rcnn_r50_nhwc_amp (`detperf configs` prints its "
+    "path), or start with --amp.",
     source="PaddlePaddle/Paddle/issues/55907",
     room="paddledet",
 )
@@ -73,11 +74,14 @@ def check(config: Config) -> None:
             "amp" if config.node("amp") else "architecture",
             "amp is not set: convolutions run in float32",
         )
-    nhwc = [
-        n for n, e in config.sections() if e.node.kind == "map" and config.get(f"{n}.data_format") == "NHWC"
+    nhwc = ["data_format"] if config.get("data_format") == "NHWC" else []
+    nhwc += [
+        f"{n}.data_format"
+        for n, e in config.sections()
+        if e.node.kind == "map" and config.get(f"{n}.data_format") == "NHWC"
     ]
     if nhwc and amp is not True:
-        config.report(NHWC_NO_AMP, f"{nhwc[0]}.data_format", f"{nhwc[0]}.data_format is NHWC, amp is not on")
+        config.report(NHWC_NO_AMP, nhwc[0], f"{nhwc[0]} is NHWC, amp is not on")
     if config.get("worker_num") == 0:
         config.report(NO_WORKERS, "worker_num", "worker_num: 0")
     if config.get("TrainReader.use_shared_memory") is False and config.get("worker_num") != 0:
