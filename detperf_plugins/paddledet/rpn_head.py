@@ -101,8 +101,9 @@ class PerfRPNHead(RPNHead):
     assigner of the user's own run as in stock, after a transpose of the logits where these are NHWC.
 
     Args:
-        anchor_generator, rpn_target_assign, train_proposal, test_proposal, in_channel, export_onnx,
-            loss_rpn_bbox: as in RPNHead, whose section `RPNHead:` is inherited.
+        anchor_generator, rpn_target_assign: as in RPNHead, whose section `RPNHead:` is inherited.
+        train_proposal, test_proposal: as in RPNHead.
+        in_channel, export_onnx, loss_rpn_bbox: as in RPNHead.
         data_format: NHWC for channels-last features; a top-level key of the config. The weights are the same.
     """
 

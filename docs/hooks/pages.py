@@ -44,6 +44,16 @@ def front_pages() -> None:
             out.write(text)
 
 
+def beside_docs() -> None:
+    """patches/README.md as a page, and upstream.md with its link turned to it."""
+    text = (ROOT / "patches" / "README.md").read_text(encoding="utf-8")
+    with mkdocs_gen_files.open("patches.md", "w") as out:
+        out.write(text.replace("../docs/", ""))
+    text = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
+    with mkdocs_gen_files.open("upstream.md", "w") as out:
+        out.write(text.replace("../patches/README.md", "patches.md"))
+
+
 def public_modules() -> Iterator[tuple[str, str]]:
     """(module, first sentence of its docstring) of every module with a non-empty `__all__`."""
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
@@ -105,5 +115,6 @@ def navigation() -> None:
 
 
 front_pages()
+beside_docs()
 command()
 navigation()
