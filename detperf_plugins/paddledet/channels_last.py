@@ -7,6 +7,7 @@ where they enter RoIAlign, which Paddle has in NCHW alone.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import paddle
@@ -60,6 +61,11 @@ def require_one_layout(data_format: str) -> None:
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise DetperfError(f"data_format: NHWC is for {known}; {name} needs data_format: NCHW")
+    if "data_format" in inspect.signature(getattr(global_config[name].pymodule, name).__init__).parameters:
+        raise DetperfError(
+            f"this PaddleDetection's own {name} takes data_format: name its parts with it, not Perf ones, "
+            "or take the patches that brought it out by `detperf patch revert DIR 0015`"
+        )
     for role in PARTS_OF_A_MODEL:
         part = global_config[name].get(role)
         section = global_config.get(part) if isinstance(part, str) else None

@@ -191,7 +191,9 @@ def arguments_of(stock: type) -> Callable[[Callable[..., None]], Callable[..., N
         ]
         theirs = list(inspect.signature(stock.__init__).parameters.values())  # type: ignore[misc]
         rest = [one for one in theirs if one.kind is kinds.VAR_KEYWORD]
-        named = [one for one in theirs if one.kind is not kinds.VAR_KEYWORD]
+        # A host patched to take an argument of ours has it already (patches/paddledetection).
+        ours = {parameter.name for parameter in own}
+        named = [one for one in theirs if one.kind is not kinds.VAR_KEYWORD and one.name not in ours]
         init.__signature__ = inspect.Signature([*named, *own, *rest])  # type: ignore[attr-defined]
         return init
 
@@ -219,8 +221,10 @@ def _add(part: Part) -> None:
     cls = _class_of(part)
     if part.kind in ("transform", "optimizer"):
         home = transform if part.kind == "transform" else importlib.import_module("paddle.optimizer")
+        # A patched host has a PolyToBitmap of its own (patches/paddledetection).
+        before = vars(home).get(part.name)
         setattr(home, part.name, cls)
-        _undo.append(lambda: delattr(home, part.name))
+        _undo.append(lambda: setattr(home, part.name, before) if before else delattr(home, part.name))
         return
     # A section of this name that was merged before the class was known is a plain dict: keep its settings.
     settings = global_config.pop(part.name, None)
