@@ -1,8 +1,8 @@
 """Every overlay over every config it claims: loads through stock load_config, builds, and takes a step.
 
 Without a PaddleDetection checkout (PADDLEDETECTION) the configs are our own complete ones; with it, all of
-its Mask R-CNN and Cascade R-CNN configs too, and two of Faster R-CNN. Pictures are small, RoIs few, residual
-networks shallow.
+its Mask R-CNN and Cascade R-CNN configs too, and two of Faster R-CNN. Pictures are small, RoIs few, and
+networks shallow but for the overlays that are recommended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.paddledet.scripts import OVERLAYS, run
 
 # One import of the host for many configs: each is loaded in a fork, since ppdet merges into one global dict.
 SCRIPT = """
-import json, os, sys, traceback
+import gc, json, os, sys, traceback
 import numpy as np, paddle
 from ppdet.core.workspace import create, load_config, merge_config
 import ppdet.engine
@@ -59,11 +59,11 @@ def step(path, depth):
     missing = [name for name, p in trained if p.grad is None]
     bad = [name for name in missing if not (stock and name.startswith("bbox_head"))]
     trained = [(name, p) for name, p in trained if p.grad is not None]
-    bad += [name for name, p in trained if not np.isfinite(p.grad.numpy()).all()]
-    before = {name: p.numpy() for name, p in trained}
+    bad += [name for name, p in trained if not bool(p.grad.abs().sum().isfinite())]
+    before = {name: p.numpy() for name, p in trained[:3]}
     optimizer._learning_rate.base_lr = optimizer._learning_rate.last_lr = 0.01
     optimizer.step()
-    still = [name for name, p in trained if (p.numpy() == before[name]).all() and p.grad.abs().max() > 0]
+    still = [name for name, p in trained[:3] if (p.numpy() == before[name]).all()]
     assigner = getattr(getattr(model, "mask_head", None), "mask_assigner", None)
     return {
         "loss": float(loss), "bad": bad, "still": still, "optimizer": type(optimizer).__name__,
@@ -77,14 +77,15 @@ def step(path, depth):
         "said": [str(cfg[key]) for key in ("autotune", "prefetch") if key in cfg],
     }
 
-depth = int(sys.argv[1])
-for path in sys.argv[2:]:
+gc.freeze()  # forks then share their parent's memory
+for path in sys.argv[1:]:
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         continue
     try:
-        result = step(path, depth)
+        # Bottlenecks, which the shallow networks lack, in the overlays that are recommended.
+        result = step(path, 0 if "recommended" in path else 18)
     except BaseException:
         result = {"error": traceback.format_exc()[-1500:]}
     print("RESULT " + json.dumps({"path": path, **result}), flush=True)
@@ -155,14 +156,15 @@ def cases(bases: dict[str, Path]) -> list[tuple[str, str]]:
     return found
 
 
-def take_steps(tmp_path: Path, bases: dict[str, Path], pairs: list[tuple[str, str]], depth: int) -> None:
+def take_steps(tmp_path: Path, bases: dict[str, Path]) -> None:
     files = {}
-    for index, (base, overlay) in enumerate(pairs):
-        config = tmp_path / f"{index}.yml"
+    for index, (base, overlay) in enumerate(cases(bases)):
+        recommended = overlay in ("mask_rcnn_r50_nhwc_amp_c4.yml", "mask_rcnn_r50_nhwc_amp_fpn.yml")
+        config = tmp_path / f"{index}{'-recommended' * recommended}.yml"
         chain = [str(bases[base]), str(OVERLAYS / overlay)]
         config.write_text(f"_BASE_: {json.dumps(chain)}\n", encoding="utf-8")
         files[str(config)] = (base, overlay)
-    output = run([sys.executable, "-c", SCRIPT, str(depth), *files], env={"OMP_NUM_THREADS": "1"})
+    output = run([sys.executable, "-c", SCRIPT, *files], env={"OMP_NUM_THREADS": "1"})
     results = [json.loads(line[7:]) for line in output.splitlines() if line.startswith("RESULT ")]
     assert len(results) == len(files) > 0
     for result in results:
@@ -179,14 +181,7 @@ def take_steps(tmp_path: Path, bases: dict[str, Path], pairs: list[tuple[str, st
 @pytest.mark.slow
 def test_every_overlay_on_our_configs(tmp_path):
     """The two complete configs that are shipped; the third, the demo's, is trained in other tests."""
-    take_steps(tmp_path, OURS, cases(OURS), depth=18)
-
-
-@pytest.mark.slow
-def test_recommended_overlays_at_full_depth(tmp_path):
-    """Bottlenecks, which the shallow networks lack."""
-    pairs = [(kind, f"mask_rcnn_r50_nhwc_amp_{kind}.yml") for kind in OURS]
-    take_steps(tmp_path, OURS, pairs, depth=0)
+    take_steps(tmp_path, OURS)
 
 
 def stock_configs() -> dict[str, Path]:
@@ -204,8 +199,7 @@ def stock_configs() -> dict[str, Path]:
 @pytest.mark.parametrize("base", stock_configs())
 def test_every_overlay_on_stock_configs(base, tmp_path):
     """1x and 2x, C4 and FPN, vd, ssld, ResNet-101, ResNeXt-101, Cascade with and without masks, Faster."""
-    bases = {base: stock_configs()[base]}
-    take_steps(tmp_path, bases, cases(bases), depth=18)
+    take_steps(tmp_path, {base: stock_configs()[base]})
 
 
 def test_every_overlay_is_expected_here_and_described_in_the_docs():
