@@ -105,7 +105,7 @@ def apart(ours, theirs):
     largest = lambda value: float(np.abs(value).max())
     return max(largest(ours[k] - v) / max(1e-3, largest(v)) for k, v in theirs.items())
 
-result, runs = {"gradients seen": not paddle.__version__.startswith("2.")}, {}
+result, runs = {"paddle": paddle.__version__}, {}
 for name, settings in wanted.items():
     trainer, losses, weights = train(name, **settings)
     runs[name] = weights, predictions(trainer.model)
@@ -175,8 +175,9 @@ def assert_equal_runs(result: dict, first: str, name: str, steps: int = 8, toler
 def assert_transposes(result: dict, name: str, operators: int, gradients: int) -> None:
     counted = result[name]["transposes"]
     assert counted["operators"] == operators
-    if result["gradients seen"]:  # Paddle 2.6's profiler loses gradient operators that take microseconds
-        assert counted["gradients"] == gradients
+    # Paddle 2.6 leads no gradient back to a level that has no RoI.
+    assert 0 < counted["gradients"] <= gradients
+    assert counted["gradients"] == gradients or result["paddle"].startswith("2.")
 
 
 @pytest.mark.slow
