@@ -49,7 +49,7 @@ VERBS = (
     "build_cuda", "patch",
 )  # fmt: skip
 # Verbs of `detperf bench`.
-BENCH_VERBS = ("bench_train", "bench_transforms", "bench_dbnet")
+BENCH_VERBS = ("bench_train", "bench_transforms", "bench_dbnet", "bench_layouts")
 
 
 def main() -> None:

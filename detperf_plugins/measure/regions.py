@@ -174,6 +174,23 @@ _STARTS: tuple[Column, ...] = (
     ),
     ("first step, s", _number("first_step_s", 2)),
 )  # fmt: skip
+_LAYOUTS: tuple[Column, ...] = (
+    ("model", _text("model")),
+    ("layout", _text("layout")),
+    ("transposes", _text("transposes")),
+    ("backward", _text("transpose_gradients")),
+    ("operators", _text("operators")),
+    ("backward", _text("gradients")),
+)
+_FOLD: tuple[Column, ...] = (
+    ("norms", _text("norms")),
+    ("image, pixels", _text("size")),
+    ("RoIs", _text("rois")),
+    ("operators", _text("operators")),
+    ("backward", _text("gradients")),
+    ("kept for the backward pass, MiB", _number("kept_mb", 1)),
+    ("peak, MiB", _number("peak_mb", 1)),
+)
 _MOVED: tuple[Column, ...] = (
     ("part", lambda row: "&nbsp;&nbsp;" * row["depth"] + row["part"]),
     ("ms a step", _number("this_ms", 2)),
@@ -201,6 +218,8 @@ REGIONS: dict[str, Region] = {
     "transforms-growth": Region("transforms-growth.json", _GROWTH),
     "dbnet-amp": Region("dbnet-amp.json", _DBNET),
     "dbnet-starts": Region("dbnet-cache.json", _STARTS),
+    "layouts": Region("layouts.json", _LAYOUTS, {"table": "layouts"}),
+    "folded-norms": Region("layouts.json", _FOLD, {"table": "fold"}, conditions=False),
     "bitmap": Region("bitmap.json", _BITMAP, {"part": "bitmap"}),
     "train": Region("bench_train.json"),
     "profile-parts": Region("profile.json", _MODULES, least=0.1, conditions=False),
