@@ -22,7 +22,9 @@ def random_state(layer: nn.Layer, seed: int = 0, dtype: str = "float32") -> dict
         elif name.endswith(("_mean", "bias")):
             new = rng.standard_normal(value.shape) * 0.2
         else:
-            new = value.numpy()
+            # [out, in, h, w] of a convolution, [in, out] of a linear layer.
+            inputs = np.prod(value.shape[1:]) if len(value.shape) == 4 else value.shape[0]
+            new = rng.standard_normal(value.shape) / np.sqrt(inputs)
         state[name] = new.astype(dtype)
     return state
 
@@ -59,6 +61,16 @@ def run(
     gradients.update({f"input {index}": one.grad for index, one in enumerate(inputs) if one.grad is not None})
     layer.clear_gradients()
     return [one.numpy() for one in outputs], {name: one.numpy() for name, one in gradients.items()}
+
+
+def overall_difference(ours: tuple, stock: tuple) -> float:
+    """Norm of the difference of all gradients together, relative to that of stock's."""
+    assert ours[1].keys() == stock[1].keys()
+    squares = [
+        sum(float((one.astype("float64") ** 2).sum()) for one in gradients)
+        for gradients in ([ours[1][name] - stock[1][name] for name in stock[1]], stock[1].values())
+    ]
+    return float(np.sqrt(squares[0] / squares[1]))
 
 
 def largest_difference(ours: tuple, stock: tuple) -> float:

@@ -18,7 +18,7 @@ from detperf_plugins.measure.memory import peak_mb
 from detperf_plugins.paddledet.channels_last import set_channels_last
 from detperf_plugins.paddledet.folded_norm import FoldedBlocks, FoldedConvNorm, fold_frozen_norms
 from detperf_plugins.paddledet.resnet import PerfRes5Head, PerfResNet
-from tests.paddledet.layouts import largest_difference, random_state, run
+from tests.paddledet.layouts import largest_difference, overall_difference, random_state, run
 
 pytestmark = pytest.mark.usefixtures("activated")
 
@@ -123,8 +123,10 @@ def test_resnet50_c4():
     mine, theirs = run(ours, values, c4_call), run(stock, values, c4_call)
     trained = [name for name, one in ours.named_parameters() if not one.stop_gradient]
     assert set(mine[1]) == {*trained, "input 0", "input 1"}
-    assert largest_difference(mine, theirs) <= 1e-3
-    assert largest_difference((mine[0], {"": mine[0][0]}), (theirs[0], {"": theirs[0][0]})) <= 1e-5
+    # All together: a ReLU input rounded to the other side of 0 changes single gradients by more.
+    assert overall_difference(mine, theirs) <= 1e-3
+    for one, other in zip(mine[0], theirs[0]):
+        assert np.abs(one - other).max() <= 1e-5 * np.abs(other).max()
 
     counts = [
         count(lambda model=model: run(model, values, c4_call), backward=True) for model in (ours, stock)
@@ -175,31 +177,31 @@ def test_a_norms_input_is_not_kept(data_format):
         assert peaks[stock] - peaks[ours] > 0.5 * 4 * results / 2**20
 
 
-def test_trained_norms_are_left_alone():
+def test_trained_norms_are_left_alone(float64):
     model = PerfResNet(**SMALL, freeze_norm=False, fold_frozen_norm=True)
     assert not [one for one in model.sublayers() if isinstance(one, FoldedConvNorm)]
     mixed = PerfResNet(**SMALL, fold_frozen_norm=True)
     folded = [one for one in mixed.sublayers() if isinstance(one, FoldedConvNorm)]
     assert len(folded) == 11 and isinstance(mixed.res_layers[0], FoldedBlocks)
     stock = ResNet(**SMALL)
-    same_weights(stock, mixed)
+    same_weights(stock, mixed, dtype="float64")
     # A norm that begins to train later runs as in stock.
     for model in (mixed, stock):
         norm = model.res_layers[1].blocks[0].branch2a.norm
         norm._use_global_stats = None
         norm.weight.stop_gradient = norm.bias.stop_gradient = False
-    values = [images(2, 40, 33)]
+    values = [images(2, 40, 33, dtype="float64")]
     mine, theirs = run(mixed, values, backbone), run(stock, values, backbone)
     assert "res3.res3a.branch2a.norm.weight" in mine[1]
-    assert largest_difference(mine, theirs) <= 1e-3
+    assert largest_difference(mine, theirs) <= 1e-10
 
 
-def test_deformable_convolutions_are_left_alone():
+def test_deformable_convolutions_are_left_alone(float64):
     kind = {**SMALL, "dcn_v2_stages": [1]}
     stock, ours = ResNet(**kind), PerfResNet(**kind, fold_frozen_norm=True)
-    same_weights(stock, ours)
-    values = [images(1, 40, 33)]
-    assert largest_difference(run(ours, values, backbone), run(stock, values, backbone)) <= 1e-3
+    same_weights(stock, ours, dtype="float64")
+    values = [images(1, 40, 33, dtype="float64")]
+    assert largest_difference(run(ours, values, backbone), run(stock, values, backbone)) <= 1e-10
 
 
 RENEWALS = {
@@ -226,27 +228,27 @@ def in_place(model, state):
 
 
 @pytest.mark.parametrize("how", RENEWALS)
-def test_constants_follow_the_norms(how, tmp_path):
+def test_constants_follow_the_norms(how, tmp_path, float64):
     """Loading a checkpoint after a forward pass, in training and in evaluation; frozen weights as well."""
     stock, ours = ResNet(**SMALL), PerfResNet(**SMALL, fold_frozen_norm=True)
-    values = [images(1, 33, 40)]
+    values = [images(1, 33, 40, dtype="float64")]
     for seed in (1, 2):
-        state = random_state(stock, seed)
+        state = random_state(stock, seed, dtype="float64")
         for model in (stock, ours):
             RENEWALS[how](model, state, tmp_path)
-        assert largest_difference(run(ours, values, backbone), run(stock, values, backbone)) <= 1e-3
+        assert largest_difference(run(ours, values, backbone), run(stock, values, backbone)) <= 1e-10
         for model in (stock, ours):
             model.eval()
         with paddle.no_grad():
             pairs = list(zip(*(backbone(model, [paddle.to_tensor(values[0])]) for model in (ours, stock))))
-        assert all((one - other).abs().max() <= 1e-5 * other.abs().max() for one, other in pairs)
+        assert all((one - other).abs().max() <= 1e-10 * other.abs().max() for one, other in pairs)
 
 
-def test_weights_that_train_are_taken_anew_in_every_step():
+def test_weights_that_train_are_taken_anew_in_every_step(float64):
     stock, ours = ResNet(**SMALL), PerfResNet(**SMALL, fold_frozen_norm=True)
-    same_weights(stock, ours)
+    same_weights(stock, ours, dtype="float64")
     start = {name: one.numpy() for name, one in ours.state_dict().items()}
-    value = images(2, 33, 40)
+    value = images(2, 33, 40, dtype="float64")
     for model in (stock, ours):
         optimizer = paddle.optimizer.Momentum(
             1e-3, parameters=model.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0)
@@ -257,7 +259,7 @@ def test_weights_that_train_are_taken_anew_in_every_step():
             optimizer.clear_grad()
     moved = 0.0
     for (name, one), other in zip(ours.state_dict().items(), stock.state_dict().values()):
-        assert np.abs(one.numpy() - other.numpy()).max() <= 1e-6
+        assert np.abs(one.numpy() - other.numpy()).max() <= 1e-10
         moved = max(moved, float(np.abs(one.numpy() - start[name]).max()))
     assert moved > 1e-4
 

