@@ -15,8 +15,8 @@ from ppdet.modeling.heads.cascade_head import CascadeHead, CascadeTwoFCHead, Cas
 
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.amp import as_float32
-from detperf_plugins.paddledet.channels_last import is_channels_last, require_one_layout, set_channels_last
-from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
+from detperf_plugins.paddledet.channels_last import is_channels_last, section_and_layout, set_channels_last
+from detperf_plugins.paddledet.registry import arguments_of
 from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign, take_dead_rois
 
 __all__ = ["PerfBBoxHead", "PerfCascadeHead", "bbox_losses"]
@@ -158,10 +158,8 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As BBoxHead; settings of the section `BBoxHead:` hold where the own section has none."""
-        inherited = inherit_section(cfg, "BBoxHead")
-        shared = shared_settings(cfg, data_format="NCHW")
-        require_one_layout(shared["data_format"])
-        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+        settings = section_and_layout(cfg, "BBoxHead")
+        return {**settings, **super().from_config(cfg, input_shape)}
 
     def forward(
         self,
@@ -224,10 +222,8 @@ class PerfCascadeHead(_FixedShapeLoss, CascadeHead):
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As CascadeHead; settings of the section `CascadeHead:` hold where the own section has none."""
-        inherited = inherit_section(cfg, "CascadeHead")
-        shared = shared_settings(cfg, data_format="NCHW")
-        require_one_layout(shared["data_format"])
-        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+        settings = section_and_layout(cfg, "CascadeHead")
+        return {**settings, **super().from_config(cfg, input_shape)}
 
     def _get_pred_bbox(
         self, deltas: paddle.Tensor, proposals: Sequence[paddle.Tensor], weights: Sequence[float]

@@ -17,8 +17,16 @@ from ppdet.core.workspace import global_config
 from ppdet.modeling.backbones.resnet import SELayer
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.registry import inherit_section, shared_settings
 
-__all__ = ["is_channels_last", "require_one_layout", "set_channels_last", "to_nchw", "to_nhwc"]
+__all__ = [
+    "is_channels_last",
+    "require_one_layout",
+    "section_and_layout",
+    "set_channels_last",
+    "to_nchw",
+    "to_nhwc",
+]
 
 ARCHITECTURES = ("FasterRCNN", "MaskRCNN", "CascadeRCNN")
 PARTS_OF_A_MODEL = ("backbone", "neck", "rpn_head", "bbox_head", "mask_head")
@@ -76,6 +84,23 @@ def require_one_layout(data_format: str) -> None:
                 f"data_format: NHWC, but {name}.{role} is {part}, which has NCHW alone: name Perf{part} if "
                 "there is one, use activate [true], or set data_format: NCHW"
             )
+
+
+def section_and_layout(config: Any, stock: str, **defaults: Any) -> dict[str, Any]:
+    """Arguments of a part with `data_format`: for use in `from_config`.
+
+    Args:
+        config: the live section of the part, as `from_config` receives it.
+        stock: name of the stock section that it inherits.
+        defaults: further keys that stand once for all parts, see `registry.shared_settings`.
+
+    Raises:
+        DetperfError: see `require_one_layout`.
+    """
+    inherited = inherit_section(config, stock)
+    shared = shared_settings(config, data_format="NCHW", **defaults)
+    require_one_layout(shared["data_format"])
+    return {**inherited, **shared}
 
 
 def set_channels_last(layer: nn.Layer) -> None:

@@ -8,8 +8,8 @@ import paddle
 from paddle.nn import functional
 from ppdet.modeling.necks.fpn import FPN
 
-from detperf_plugins.paddledet.channels_last import is_channels_last, require_one_layout, set_channels_last
-from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
+from detperf_plugins.paddledet.channels_last import is_channels_last, section_and_layout, set_channels_last
+from detperf_plugins.paddledet.registry import arguments_of
 
 __all__ = ["PerfFPN"]
 
@@ -36,10 +36,8 @@ class PerfFPN(FPN):
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As FPN; settings of the section `FPN:` hold where the own section has none."""
-        inherited = inherit_section(cfg, "FPN")
-        shared = shared_settings(cfg, data_format="NCHW")
-        require_one_layout(shared["data_format"])
-        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+        settings = section_and_layout(cfg, "FPN")
+        return {**settings, **super().from_config(cfg, input_shape)}
 
     def forward(self, body_feats: list[paddle.Tensor]) -> list[paddle.Tensor]:
         """Feature maps of all levels, the finest first.

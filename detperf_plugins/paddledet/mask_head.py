@@ -12,11 +12,11 @@ from ppdet.modeling.heads.mask_head import MaskHead
 from detperf_plugins.paddledet.amp import as_float32
 from detperf_plugins.paddledet.channels_last import (
     is_channels_last,
-    require_one_layout,
+    section_and_layout,
     set_channels_last,
     to_nchw,
 )
-from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
+from detperf_plugins.paddledet.registry import arguments_of
 from detperf_plugins.paddledet.roi_align import ChannelsLastRoIAlign, take_dead_rois
 
 __all__ = ["PerfMaskHead"]
@@ -57,10 +57,8 @@ class PerfMaskHead(MaskHead):
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As MaskHead; settings of the section `MaskHead:` hold where the own section has none."""
-        inherited = inherit_section(cfg, "MaskHead")
-        shared = shared_settings(cfg, data_format="NCHW")
-        require_one_layout(shared["data_format"])
-        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+        settings = section_and_layout(cfg, "MaskHead")
+        return {**settings, **super().from_config(cfg, input_shape)}
 
     def get_loss(
         self,

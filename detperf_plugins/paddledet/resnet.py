@@ -10,21 +10,14 @@ from ppdet.modeling.backbones.resnet import Res5Head, ResNet
 
 from detperf_plugins.paddledet.channels_last import (
     is_channels_last,
-    require_one_layout,
+    section_and_layout,
     set_channels_last,
     to_nhwc,
 )
 from detperf_plugins.paddledet.folded_norm import fold_frozen_norms
-from detperf_plugins.paddledet.registry import arguments_of, inherit_section, shared_settings
+from detperf_plugins.paddledet.registry import arguments_of
 
 __all__ = ["PerfRes5Head", "PerfResNet"]
-
-
-def _from_config(config: Any, stock: str) -> dict[str, Any]:
-    inherited = inherit_section(config, stock)
-    shared = shared_settings(config, data_format="NCHW", fold_frozen_norm=False)
-    require_one_layout(shared["data_format"])
-    return {**inherited, **shared}
 
 
 class PerfResNet(ResNet):
@@ -57,7 +50,7 @@ class PerfResNet(ResNet):
     @classmethod
     def from_config(cls, cfg: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Settings of the section `ResNet:` hold where the own section has none."""
-        return _from_config(cfg, "ResNet")
+        return section_and_layout(cfg, "ResNet", fold_frozen_norm=False)
 
     def forward(self, inputs: dict[str, Any]) -> list[paddle.Tensor]:
         """Feature maps of the stages in `return_idx`.
@@ -100,4 +93,4 @@ class PerfRes5Head(Res5Head):
     @classmethod
     def from_config(cls, cfg: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Settings of the section `Res5Head:` hold where the own section has none."""
-        return _from_config(cfg, "Res5Head")
+        return section_and_layout(cfg, "Res5Head", fold_frozen_norm=False)

@@ -18,12 +18,11 @@ from detperf_plugins.errors import DetperfError
 from detperf_plugins.paddledet.anchors import AnchorSettings, Grids, difference
 from detperf_plugins.paddledet.channels_last import (
     is_channels_last,
-    require_one_layout,
+    section_and_layout,
     set_channels_last,
     to_nchw,
 )
 from detperf_plugins.paddledet.proposals import LogitLayout, flat_logits, propose_on_device, propose_on_host
-from detperf_plugins.paddledet.registry import inherit_section, shared_settings
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign, RPNSample
 from detperf_plugins.paddledet.rpn_transform import RPN_KEYS, target_text
 
@@ -146,10 +145,8 @@ class PerfRPNHead(RPNHead):
     @classmethod
     def from_config(cls, cfg: Any, input_shape: Any) -> dict[str, Any]:
         """As RPNHead; settings of the section `RPNHead:` hold where the own section has none."""
-        inherited = inherit_section(cfg, "RPNHead")
-        shared = shared_settings(cfg, data_format="NCHW")
-        require_one_layout(shared["data_format"])
-        return {**inherited, **shared, **super().from_config(cfg, input_shape)}
+        settings = section_and_layout(cfg, "RPNHead")
+        return {**settings, **super().from_config(cfg, input_shape)}
 
     def forward(
         self, feats: list[paddle.Tensor], inputs: dict[str, Any]
