@@ -14,17 +14,17 @@ __all__ = ["__version__", "configs_dir", "patches_dir"]
 
 
 def configs_dir() -> Path:
-    """The folder that holds the shipped overlays and configs.
-
-    It lies inside an installed wheel, and beside the package in a source checkout.
-    """
-    here = Path(__file__).resolve().parent
-    inside = here / "configs"
-    return inside if inside.is_dir() else here.parent / "configs"
+    """The folder that holds the shipped overlays and configs."""
+    return _shipped("configs")
 
 
 def patches_dir() -> Path:
-    """The folder that holds the patches for the hosts, as `configs_dir` holds the configs."""
+    """The folder that holds the patches for the hosts."""
+    return _shipped("patches")
+
+
+def _shipped(name: str) -> Path:
+    """A folder that lies inside an installed wheel, and beside the package in a source checkout."""
     here = Path(__file__).resolve().parent
-    inside = here / "patches"
-    return inside if inside.is_dir() else here.parent / "patches"
+    inside = here / name
+    return inside if inside.is_dir() else here.parent / name

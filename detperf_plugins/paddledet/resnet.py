@@ -20,6 +20,15 @@ from detperf_plugins.paddledet.registry import arguments_of
 __all__ = ["PerfRes5Head", "PerfResNet"]
 
 
+def _lay_out(layer: Any, data_format: str, fold_frozen_norm: bool) -> None:
+    """Set a stock ResNet or Res5Head, just built, to both keys."""
+    if is_channels_last(data_format):
+        layer.channels_last = True
+        set_channels_last(layer)
+    if fold_frozen_norm:
+        fold_frozen_norms(layer)
+
+
 class PerfResNet(ResNet):
     """ResNet, with its weights and their names; with neither key set it is ResNet to the bit.
 
@@ -41,11 +50,7 @@ class PerfResNet(ResNet):
         self, *args: Any, data_format: str = "NCHW", fold_frozen_norm: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        if is_channels_last(data_format):
-            self.channels_last = True
-            set_channels_last(self)
-        if fold_frozen_norm:
-            fold_frozen_norms(self)
+        _lay_out(self, data_format, fold_frozen_norm)
 
     @classmethod
     def from_config(cls, cfg: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -84,11 +89,7 @@ class PerfRes5Head(Res5Head):
         self, *args: Any, data_format: str = "NCHW", fold_frozen_norm: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        if is_channels_last(data_format):
-            self.channels_last = True
-            set_channels_last(self)
-        if fold_frozen_norm:
-            fold_frozen_norms(self)
+        _lay_out(self, data_format, fold_frozen_norm)
 
     @classmethod
     def from_config(cls, cfg: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
