@@ -8,6 +8,10 @@ from typing import Callable
 import numpy as np
 import paddle
 from paddle import nn
+from ppdet.modeling.backbones.resnet import Res5Head
+
+# A backbone of two stages.
+SMALL = {"num_stages": 2, "return_idx": [0, 1]}
 
 
 def random_state(layer: nn.Layer, seed: int = 0, dtype: str = "float32") -> dict[str, np.ndarray]:
@@ -81,3 +85,33 @@ def largest_difference(ours: tuple, stock: tuple) -> float:
     return max(
         float(np.abs(one - other).max()) / max(float(np.abs(other).max()), 1e-30) for one, other in pairs
     )
+
+
+def same_weights(stock: nn.Layer, ours: nn.Layer, dtype: str = "float32") -> None:
+    """Give both the values of `random_state`, after a look at the names of their parameters."""
+    assert list(stock.state_dict()) == list(ours.state_dict())
+    assert [p.name.split("_")[0] for p in stock.parameters()] == [
+        p.name.split("_")[0] for p in ours.parameters()
+    ]
+    state = random_state(stock, dtype=dtype)
+    for layer in (stock, ours):
+        layer.set_state_dict(state)
+
+
+def images(batch: int, height: int, width: int, channels: int = 3, dtype: str = "float32") -> np.ndarray:
+    """Normal values [batch, channels, height, width]."""
+    rng = np.random.default_rng(batch)
+    return rng.standard_normal((batch, channels, height, width)).astype(dtype)
+
+
+def backbone(layer, inputs):
+    """For `run`: a ResNet on the first of the values."""
+    return layer({"image": inputs[0]})
+
+
+def one_block(head: Res5Head) -> Res5Head:
+    """Without its second and third block, for the time they take."""
+    for name in list(head.res5._sub_layers)[1:]:
+        del head.res5._sub_layers[name]
+    del head.res5.blocks[1:]
+    return head
