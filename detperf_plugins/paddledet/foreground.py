@@ -20,6 +20,7 @@ __all__ = [
     "Foreground",
     "choose_foreground",
     "choose_slots",
+    "instance_rows",
     "memory_of",
     "read_together",
     "select_foreground",
@@ -115,6 +116,25 @@ def select_foreground(labels: np.ndarray, lengths: Sequence[int], num_classes: i
         classes=np.where(is_lent, 0, labels[rows]).astype(np.int32),
         weights=np.where(is_lent, 0, 1).astype(np.float32),
     )
+
+
+def instance_rows(
+    index: np.ndarray, counts: Sequence[int] | np.ndarray, instances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The instance of each RoI among those of the whole batch.
+
+    Args:
+        index: [N], instance within its image.
+        counts: [B], RoIs of each image.
+        instances: [B], instances of each image.
+
+    Returns:
+        int64 [N], -1 where the image has no such instance; and how many instances each RoI's image has.
+    """
+    index = index.astype(np.int64)
+    instances_of = np.repeat(instances, counts)
+    first = np.repeat(np.cumsum(instances) - instances, counts)
+    return np.where((index >= 0) & (index < instances_of), index + first, -1), instances_of
 
 
 def choose_foreground(

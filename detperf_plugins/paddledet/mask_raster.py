@@ -15,7 +15,7 @@ import paddle
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.native.cuda.raster import CudaRaster, DevicePolygons, cuda_raster, fits
 from detperf_plugins.native.raster import rasterize
-from detperf_plugins.paddledet.foreground import Chosen, memory_of, read_together
+from detperf_plugins.paddledet.foreground import Chosen, instance_rows, memory_of, read_together
 from detperf_plugins.paddledet.polygons import PackedPolygons
 
 __all__ = [
@@ -140,11 +140,8 @@ def host_masks(
     """The same by the host kernel, after one read of RoIs and polygons."""
     count = len(images)
     values = read_together([chosen.rois, chosen.index, *(tensor for image in images for tensor in image)])
-    polygons, first = merge_packed(unpack(values[2:], count))
-    instances_of = np.repeat(np.diff(first), chosen.counts)
-    index = values[1].astype(np.int64)
-    known = (index >= 0) & (index < instances_of)
-    index = np.where(known, index + np.repeat(first[:-1], chosen.counts), -1)
+    polygons, instances = merge_packed(unpack(values[2:], count))
+    index, instances_of = instance_rows(values[1], chosen.counts, instances)
     masks = host_raster(polygons, values[0].astype(np.float32), index, size, threads, instances_of == 0)
     return masks, paddle.to_tensor(usable_instances(polygons, index).astype(np.float32))
 
@@ -182,10 +179,9 @@ def unpack(values: Sequence[np.ndarray], count: int) -> list[PackedPolygons]:
 
 
 def merge_packed(images: Sequence[PackedPolygons]) -> tuple[PackedPolygons, np.ndarray]:
-    """The polygons of several images as one, and the first instance of each image (int64 [B + 1])."""
+    """The polygons of several images as one, and how many instances each image has (int64 [B])."""
     first_vertex = np.cumsum([0] + [len(image.xy) for image in images])
     first_part = np.cumsum([0] + [len(image.parts) - 1 for image in images])
-    first_instance = np.cumsum([0] + [len(image.instances) - 1 for image in images])
     zero = np.zeros(1, dtype=np.int64)
     return (
         PackedPolygons(
@@ -193,5 +189,5 @@ def merge_packed(images: Sequence[PackedPolygons]) -> tuple[PackedPolygons, np.n
             np.concatenate([zero] + [image.parts[1:] + at for image, at in zip(images, first_vertex)]),
             np.concatenate([zero] + [image.instances[1:] + at for image, at in zip(images, first_part)]),
         ),
-        first_instance,
+        np.array([len(image.instances) - 1 for image in images], dtype=np.int64),
     )

@@ -20,6 +20,7 @@ from detperf_plugins.paddledet.foreground import (
     Foreground,
     choose_foreground,
     choose_slots,
+    instance_rows,
     read_together,
     select_foreground,
 )
@@ -176,10 +177,8 @@ class PolygonMaskAssigner(_MaskAssigner):
         values = read_together(tensors + [tensor for image in packed for tensor in image])
         images = unpack(values[3:], len(packed)) if packed else self._pack(inputs)
         chosen = select_foreground(values[1], lengths, self.num_classes)
-        polygons, first = merge_packed(images)
-        instances_of = np.repeat(np.diff(first), chosen.counts)
-        gt_inds = values[2][chosen.rows].astype(np.int64)
-        index = np.where(instances_of > 0, gt_inds + np.repeat(first[:-1], chosen.counts), -1)
+        polygons, instances = merge_packed(images)
+        index, instances_of = instance_rows(values[2][chosen.rows], chosen.counts, instances)
         boxes = values[0][chosen.rows].astype(np.float32)
         masks = host_raster(polygons, boxes, index, self.mask_resolution, self.threads, instances_of == 0)
         weights = np.where(usable_instances(polygons, index), chosen.weights, 0).astype(np.float32)
@@ -289,10 +288,8 @@ class BitmapMaskAssigner(_MaskAssigner):
         boxes = [one for one in inputs["gt_segm_box"] if one.shape[0] > 0]
         values = read_together([paddle.concat(list(one)) for one in (rois, tgt_labels, tgt_gt_inds)] + boxes)
         chosen = select_foreground(values[1], lengths, self.num_classes)
-        first = np.cumsum([0] + [int(one.shape[0]) for one in inputs["gt_segm_box"]])
-        instances_of = np.repeat(np.diff(first), chosen.counts)
-        gt_inds = values[2][chosen.rows].astype(np.int64)
-        instance = np.where(instances_of > 0, gt_inds + np.repeat(first[:-1], chosen.counts), -1)
+        instances = np.array([int(one.shape[0]) for one in inputs["gt_segm_box"]], dtype=np.int64)
+        instance = instance_rows(values[2][chosen.rows], chosen.counts, instances)[0]
         crop = np.concatenate([*values[3:], np.zeros((1, 4))])[instance]  # row -1: no instance
         usable = (crop[:, 2:] > crop[:, :2]).all(axis=1)
         picked = values[0][chosen.rows].astype(np.float32)
