@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Optional
 
@@ -103,13 +103,7 @@ class Store:
 
     def changed_since(self) -> list[str]:
         """Touched files that are neither as the patches left them nor as they were before."""
-        if not self._state:
-            return []
-        return [
-            path
-            for path, now in self._now().items()
-            if not now.same(self._state.after[path]) and not now.same(self._state.before[path])
-        ]
+        return [path for path, original in self._moved() if not original]
 
     def refuse_if_changed(self) -> None:
         """Raise DetperfError where `changed_since` names a file."""
@@ -123,17 +117,15 @@ class Store:
 
     def put_back(self) -> list[str]:
         """Touched files that something else put back to what they were before the patches."""
-        if not self._state:
-            return []
-        state = self._state
-        return [
-            path
-            for path, now in self._now().items()
-            if not now.same(state.after[path]) and now.same(state.before[path])
-        ]
+        return [path for path, original in self._moved() if original]
 
-    def _now(self) -> dict[str, FileState]:
-        return {path: state_of(self.root, path) for path in self.paths}
+    def _moved(self) -> Iterator[tuple[str, bool]]:
+        """Touched files that are not as the patches left them, and whether each is as before the first."""
+        for path in self.paths:
+            assert self._state is not None
+            now = state_of(self.root, path)
+            if not now.same(self._state.after[path]):
+                yield path, now.same(self._state.before[path])
 
     def change(self, version: str, applied: list[Applied], contents: Mapping[str, Content | None]) -> None:
         """Bring the tree to `applied`: all of it, or, whatever happens, none.
