@@ -6,20 +6,11 @@ import numpy as np
 import pytest
 
 from detperf_plugins.mindocr import activate, amp
+from detperf_plugins.mindocr.overlay_bench import MODELS
 
 # Smaller pictures leave batch norm a handful of numbers a channel, and their rounding grows step by step.
 STEPS, SIZE, NECK = 20, 96, 64
-BACKBONES = {
-    "r18": {"name": "det_resnet18", "pretrained": False},
-    "mobilenetv3": {
-        "name": "det_mobilenet_v3",
-        "architecture": "large",
-        "alpha": 0.5,
-        "out_stages": [5, 8, 14, 20],
-        "bottleneck_params": {"se_version": "SqueezeExciteV2", "always_expand": True},
-        "pretrained": False,
-    },
-}
+BACKBONES = {name: MODELS[f"dbnet_{name}"]["backbone"] for name in ("r18", "mobilenetv3")}
 
 
 @pytest.fixture(scope="module", autouse=True)
