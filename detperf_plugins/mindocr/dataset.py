@@ -36,7 +36,7 @@ _FIRST_TRIES = 50  # pictures tried before a data set is given up
 class PerfDetDataset(DetDataset):
     """DetDataset, whose arguments it takes, and `perf`: a mapping of
 
-    - level: exact (default), fast or off; cache, cache_gb, reduced_decoding: see `pipeline.Options`;
+    - level: exact (default), fast or off; cache, cache_gb, reduced_decoding, mended_maps: see `pipeline.Options`;
     - seeding: sample (default: each sample draws from generators of its own, seeded by the run's seed, its
       place and its visit) or stock (everything draws from the workers' global generators);
     - empty_is_background: a picture without a label has no text (default: its record is left out);
@@ -74,7 +74,8 @@ class PerfDetDataset(DetDataset):
         own = {
             key: settings.pop(key) for key in ("seeding", "empty_is_background", "check_pictures", "workers")
         }
-        unknown = sorted(set(settings) - {"level", "cache", "cache_gb", "reduced_decoding"})
+        known_keys = {"level", "cache", "cache_gb", "reduced_decoding", "mended_maps"}
+        unknown = sorted(set(settings) - known_keys)
         if unknown:
             raise ValueError(f"train.dataset.perf has no key {unknown[0]}")
         for key, known in (("seeding", ("sample", "stock")), ("workers", ("auto", "threads", "processes"))):

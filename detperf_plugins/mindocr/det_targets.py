@@ -1,9 +1,9 @@
 """`PerfDetTargets`: DBNet's four target maps in one pass, as ShrinkBinaryMap and BorderMap make them.
 
-Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, and so is thresh_map but for
-the pixels that stock loses to NaN (see `detperf_plugins.native.border_map`). It differs on purpose in two
-places: every part of a text that shrinks into several is painted (stock paints the first), and a polygon
-that crosses itself is ignored (stock paints half of a bow-tie, unshrunk).
+Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, thresh_map is within 2e-7. Two faults
+of stock are mended on request, and where the installed MindOCR has them mended: pixels lost to NaN (see
+`detperf_plugins.native.border_map`), and a text that shrinks into several parts, of which stock paints the first. One
+always is: a polygon that crosses itself is ignored (stock paints half of a bow-tie, unshrunk).
 
 Polygons are shrunk and grown by pyclipper, as in stock; everything else is vectorised or compiled, and the
 interpreter's lock is free while the border map is made.
@@ -11,6 +11,7 @@ interpreter's lock is free while the border map is made.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyclipper
 
 from detperf_plugins.native.border_map import border_map, measure_rings
 
-__all__ = ["PerfDetTargets", "pack"]
+__all__ = ["PerfDetTargets", "mended_by_host", "pack"]
 
 
 def pack(polys: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -41,6 +42,21 @@ def pack(polys: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([np.asarray(poly, dtype=np.float64).reshape(-1, 2) for poly in polys]), parts
 
 
+@functools.lru_cache(maxsize=None)
+def mended_by_host() -> tuple[bool, bool]:
+    """Whether the installed MindOCR draws the pixels that stock loses to NaN, and every part of a shrunk text."""
+    from mindocr.data.transforms.det_transforms import BorderMap, ShrinkBinaryMap
+
+    corner, pixel = np.zeros(2), np.zeros((1, 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        repeated = BorderMap._distance(pixel, pixel, corner, corner)
+    left = [(35, 31), (35, 50), (5, 50), (5, 10), (35, 10), (35, 28)]  # a dumbbell's half
+    dumbbell = np.array([*left, *((95 - x, y) for x, y in left[::-1])], dtype=np.float64)
+    sample = {"image": np.zeros((60, 96, 3), np.uint8), "polys": [dumbbell], "ignore_tags": np.array([False])}
+    shrunk = ShrinkBinaryMap(min_text_size=8, shrink_ratio=0.4)(sample)["binary_map"][0]
+    return bool(np.isfinite(repeated).all()), bool(shrunk[30, 20] and shrunk[30, 75])
+
+
 class PerfDetTargets:
     """ShrinkBinaryMap followed by BorderMap (not `fast`).
 
@@ -48,6 +64,8 @@ class PerfDetTargets:
         min_text_size: side in pixels below which a text is ignored.
         shrink_ratio: of both maps.
         thresh_min, thresh_max: range of thresh_map.
+        mended: draw the pixels that stock loses to NaN, and every part of a shrunk text; False leaves either to the
+            installed MindOCR's way.
 
     Called with image [H, W, 3], polys (a sequence of float [V, 2]) and ignore_tags bool [N]; sets ignore_tags
     in place, and adds binary_map float32 [1, H, W], mask, thresh_map and thresh_mask float32 [H, W].
@@ -61,8 +79,10 @@ class PerfDetTargets:
         shrink_ratio: float = 0.4,
         thresh_min: float = 0.3,
         thresh_max: float = 0.7,
+        mended: bool = False,
         **kwargs: Any,
     ) -> None:
+        self._all_pixels, self._all_parts = (mended or by_host for by_host in mended_by_host())
         self._min_text_size = min_text_size
         self._reach = 1 - shrink_ratio**2
         self._thresh_min, self._thresh_max = thresh_min, thresh_max
@@ -82,7 +102,7 @@ class PerfDetTargets:
                 cv2.fillPoly(mask, [polys[index].astype(np.int32)], 0)
                 tags[index] = True
                 continue
-            for part in shrunk:
+            for part in shrunk if self._all_parts else shrunk[:1]:
                 cv2.fillPoly(binary[0], [np.array(part, dtype=np.int32)], 1)
             outline = np.array(grown[0], dtype=np.int32)
             cv2.fillPoly(thresh_mask, [outline], 1.0)
@@ -125,7 +145,7 @@ class PerfDetTargets:
             xy, parts = pack([xy[parts[i] : parts[i + 1]] for i in kept])
         sizes = np.array(boxes, dtype=np.int32)
         sizes[:, 2:] += sizes[:, :2] - 1
-        border = border_map(xy, parts, np.array(reaches), sizes, height, width)
+        border = border_map(xy, parts, np.array(reaches), sizes, height, width, mended=self._all_pixels)
         border *= np.float32(self._thresh_max - self._thresh_min)
         border += np.float32(self._thresh_min)
         return border

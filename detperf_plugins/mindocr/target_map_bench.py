@@ -39,7 +39,7 @@ def grow(
 
     Yields:
         part ("target maps"), polygons, vertices, stock_ms, plugin_ms (median over the passes), ratio (of
-        these), mismatches: values that differ by more than 2e-7, pixels on an edge that stock loses left out.
+        these), mismatches: values that differ, in thresh_map by more than 2e-7.
     """
     from mindocr.data.transforms.det_transforms import BorderMap, ShrinkBinaryMap
 

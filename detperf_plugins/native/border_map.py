@@ -3,8 +3,8 @@
 Polygons are given as compressed sparse rows: `xy` holds all vertices, polygon p is
 `xy[parts[p]:parts[p + 1]]`. Method: MindOCR's BorderMap (not fast), evaluated in float64 per edge, only where
 the edge can be nearer than the polygon's reach, and only inside the picture
-(native/include/detperf/border_map.h). Where stock's 1 - cos^2 rounds below 0 (pixels on an edge's line) it
-yields NaN and loses the pixel; here that distance is 0.
+(native/include/detperf/border_map.h). Where stock's 1 - cos^2 rounds below 0 (pixels on an edge's line) its distance
+is NaN, and the polygon leaves that pixel as it was: so here too, unless `mended`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def border_map(
     height: int,
     width: int,
     threads: int = 1,
+    mended: bool = False,
 ) -> np.ndarray:
     """1 on the edges of the polygons, falling to 0 at a polygon's reach; the maximum over the polygons.
 
@@ -78,6 +79,7 @@ def border_map(
             touch; may lie outside the picture.
         height, width: size of the map in pixels.
         threads: worker threads over the rows; 0 means one per core.
+        mended: the distance is 0 where stock's is NaN, else such a pixel is not drawn.
 
     Returns:
         float32 [height, width] in 0 to 1.
@@ -97,7 +99,7 @@ def border_map(
     if not (0 <= height < 2**31 and 0 <= width < 2**31):
         raise ValueError(f"no map has {height} x {width} pixels")
     out: np.ndarray = np.zeros((height, width), dtype=np.float32)
-    kernels().border_map(xy, parts, reaches, boxes, out, threads)
+    kernels().border_map(xy, parts, reaches, boxes, out, threads, mended)
     return out
 
 

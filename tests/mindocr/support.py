@@ -16,7 +16,6 @@ from detperf_plugins.mindocr.transform_bench import COLUMNS, PIPELINE
 __all__ = [
     "COLUMNS",
     "PIPELINE",
-    "NanFreeBorderMap",
     "box",
     "make",
     "parts_of_shrunk",
@@ -47,20 +46,6 @@ def make(pipeline):
 
     register()
     return create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
-
-
-def NanFreeBorderMap(**arguments):  # noqa: N802 - stands in for a class
-    """Stock's BorderMap with the distance 0 where 1 - cos^2 rounds below 0 (a pixel on an edge's line) and
-    stock computes the square root of a negative number."""
-    from mindocr.data.transforms.det_transforms import BorderMap
-
-    class Mended(BorderMap):
-        @staticmethod
-        def _distance(*points):
-            distance = BorderMap._distance(*points)
-            return np.where(np.isnan(distance), 0, distance)
-
-    return Mended(**arguments)
 
 
 def parts_of_shrunk(poly, ratio=0.4):

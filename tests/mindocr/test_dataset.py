@@ -15,7 +15,7 @@ import pytest
 
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.samples.text_pictures import write_pictures
-from tests.mindocr.support import COLUMNS, PIPELINE, NanFreeBorderMap, box, seeded, write_set
+from tests.mindocr.support import COLUMNS, PIPELINE, box, seeded, write_set
 
 SMALL = copy.deepcopy(PIPELINE)
 SMALL[6]["RandomCropWithBBox"]["crop_size"] = [96, 96]
@@ -42,11 +42,9 @@ def pictures(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("pictures"), 8, (2, 6), 4, (180, 240))
 
 
-def test_the_samples_are_stock_s(pictures, monkeypatch):
+def test_the_samples_are_stock_s(pictures):
     from mindocr.data.det_dataset import DetDataset
-    from mindocr.data.transforms import transforms_factory
 
-    monkeypatch.setattr(transforms_factory, "BorderMap", NanFreeBorderMap)
     pipeline = [
         step for step in SMALL if "RandomColorAdjust" not in step
     ]  # draws from a generator of its own

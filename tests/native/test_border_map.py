@@ -75,7 +75,7 @@ def polygons(draw):
 def test_equals_the_definition(drawn):
     polys, reaches = drawn
     boxes = boxes_of(polys, reaches)
-    ours = border_map(*csr(polys), reaches, boxes, SIZE, SIZE)
+    ours = border_map(*csr(polys), reaches, boxes, SIZE, SIZE, mended=True)
     expected, unsure = brute_force(polys, reaches, boxes, SIZE, SIZE)
     np.testing.assert_allclose(ours[~unsure], expected[~unsure], atol=2e-6)
 
@@ -103,7 +103,7 @@ def test_the_order_of_the_polygons_does_not_matter(drawn):
 def test_pixels_on_an_axis_aligned_edge_are_1():
     """Where stock's 1 - cos^2 rounds below 0 and the pixel is lost."""
     square = [(5.0, 7.0), (40.0, 7.0), (40.0, 30.0), (5.0, 30.0)]
-    ours = border_map(*csr([square]), [4.0], [[0, 0, 47, 47]], SIZE, SIZE)
+    ours = border_map(*csr([square]), [4.0], [[0, 0, 47, 47]], SIZE, SIZE, mended=True)
     assert (ours[7, 5:41] == 1).all() and (ours[7:31, 5] == 1).all() and ours[18, 22] == 0
 
 
@@ -112,8 +112,8 @@ def test_repeated_points_change_nothing():
     padded = [*quad, quad[-1], quad[-1]]
     boxes = [[0, 0, 47, 47]]
     np.testing.assert_array_equal(
-        border_map(*csr([quad]), [4.0], boxes, SIZE, SIZE),
-        border_map(*csr([padded]), [4.0], boxes, SIZE, SIZE),
+        border_map(*csr([quad]), [4.0], boxes, SIZE, SIZE, mended=True),
+        border_map(*csr([padded]), [4.0], boxes, SIZE, SIZE, mended=True),
     )
     np.testing.assert_allclose(measure_rings(*csr([padded]))[:2], measure_rings(*csr([quad]))[:2], rtol=1e-15)
     assert not measure_rings(*csr([padded]))[2].any()

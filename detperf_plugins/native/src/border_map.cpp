@@ -37,6 +37,7 @@ struct Border {
   const int32_t* boxes;  // left, top, right, bottom of each polygon's pixels, all inclusive
   int64_t width;
   float* map;
+  bool mended;  // pixels that stock loses to NaN are drawn
 
   // Rows [begin, end) of polygon `index`.
   void draw(int64_t index, int64_t begin, int64_t end, std::vector<BorderEdge>& edges,
@@ -73,6 +74,7 @@ struct Border {
           touched_low = std::min(touched_low, from), touched_high = std::max(touched_high, to);
         }
         border_edge_row(edge, row, from - box[0], to - from + 1, nearest.data() + from);
+        if (!mended) lose_as_stock(edge, row, from - box[0], to - from + 1, nearest.data() + from);
       }
       if (touched_low <= touched_high)
         border_row(nearest.data() + touched_low, touched_high - touched_low + 1, reach,
@@ -82,11 +84,12 @@ struct Border {
 };
 
 void border_map(In<double, nb::shape<-1, 2>> xy, In<int64_t, nb::ndim<1>> parts, In<double, nb::ndim<1>> reaches,
-                In<int32_t, nb::shape<-1, 4>> boxes, Out<float, nb::ndim<2>> out, int threads) {
+                In<int32_t, nb::shape<-1, 4>> boxes, Out<float, nb::ndim<2>> out, int threads,
+                bool mended) {
   nb::gil_scoped_release unlocked;
   const int64_t height = static_cast<int64_t>(out.shape(0)), width = static_cast<int64_t>(out.shape(1));
   const int64_t count = static_cast<int64_t>(reaches.shape(0));
-  const Border border{xy.data(), parts.data(), reaches.data(), boxes.data(), width, out.data()};
+  const Border border{xy.data(), parts.data(), reaches.data(), boxes.data(), width, out.data(), mended};
   parallel_for(height, 64, threads, [&](int64_t begin, int64_t end) {
     std::vector<BorderEdge> edges;
     std::vector<double> nearest(width);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "detperf/simd.h"
@@ -114,7 +115,36 @@ DETPERF_CLONES inline void border_edge_row(const BorderEdge& edge, double y, int
   }
 }
 
-// border[i] = max(border[i], 1 - distance / reach), rounded to float where numpy rounds.
+// Whether stock's distance of pixel (x, y) to the edge is not a number: within the edge's circle 1 - cos^2 may round
+// below 0, and at a repeated corner it is 0 / 0. In stock's order of operations, so that the same pixels round so.
+inline bool not_a_number_in_stock(const BorderEdge& edge, double x, double y) {
+  const double dx = x - edge.ax, dy = y - edge.ay, fx = x - edge.bx, fy = y - edge.by;
+  const double to_a = dx * dx + dy * dy, to_b = fx * fx + fy * fy;
+  const double cosine = (to_a + to_b - edge.squared) / (2 * std::sqrt(to_a * to_b));
+  if (cosine >= 0) return false;
+  const double squared_sine = 1 - cosine * cosine;
+  const double squared = to_a * to_b * (std::isnan(squared_sine) ? 0 : squared_sine) / edge.squared;
+  return !(squared >= 0);
+}
+
+// nearest[i] = NaN where stock's distance to the edge is. That happens on the edge's line only: rounding moves the
+// squared distance by about 1e-15 of the edge's squared length.
+inline void lose_as_stock(const BorderEdge& edge, double y, int64_t first, int64_t count, double* nearest) {
+  const double squared_near = 1e-13 * std::max(edge.squared, 1.0), near = std::sqrt(squared_near);
+  int64_t from = 0, to = count - 1;
+  if (edge.halfwidth >= 0) {  // the edge is less than 1001 times as wide as high
+    const double centre = edge.ax + (y - edge.ay) * edge.slope - static_cast<double>(first), band = 1 + 1001 * near;
+    from = std::max<int64_t>(from, static_cast<int64_t>(std::floor(centre - band)));
+    to = std::min<int64_t>(to, static_cast<int64_t>(std::ceil(centre + band)));
+  } else if (y < std::min(edge.ay, edge.by) - near || y > std::max(edge.ay, edge.by) + near) {
+    return;
+  }
+  for (int64_t i = from; i <= to; ++i)
+    if (nearest[i] <= squared_near && not_a_number_in_stock(edge, static_cast<double>(first + i), y))
+      nearest[i] = std::numeric_limits<double>::quiet_NaN();
+}
+
+// border[i] = max(border[i], 1 - distance / reach), rounded to float where numpy rounds; NaN changes nothing.
 DETPERF_CLONES inline void border_row(const double* nearest, int64_t count, double reach, float* border) {
   const float per = static_cast<float>(reach);
   for (int64_t i = 0; i < count; ++i) {
