@@ -36,7 +36,8 @@ _FIRST_TRIES = 50  # pictures tried before a data set is given up
 class PerfDetDataset(DetDataset):
     """DetDataset, whose arguments it takes, and `perf`: a mapping of
 
-    - level: exact (default), fast or off; cache, cache_gb, reduced_decoding, mended_maps: see `pipeline.Options`;
+    - level: exact (default), fast or off; cache, cache_gb, reduced_decoding, mended_maps: see
+      `pipeline.Options`;
     - seeding: sample (default: each sample draws from generators of its own, seeded by the run's seed, its
       place and its visit) or stock (everything draws from the workers' global generators);
     - empty_is_background: a picture without a label has no text (default: its record is left out);

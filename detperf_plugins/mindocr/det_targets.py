@@ -1,9 +1,9 @@
 """`PerfDetTargets`: DBNet's four target maps in one pass, as ShrinkBinaryMap and BorderMap make them.
 
-Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, thresh_map is within 2e-7. Two faults
-of stock are mended on request, and where the installed MindOCR has them mended: pixels lost to NaN (see
-`detperf_plugins.native.border_map`), and a text that shrinks into several parts, of which stock paints the first. One
-always is: a polygon that crosses itself is ignored (stock paints half of a bow-tie, unshrunk).
+Exact: binary_map, mask, thresh_mask and ignore_tags are bit-equal to stock's, thresh_map is within 2e-7. Two
+faults of stock are mended on request, and where the installed MindOCR has them mended: pixels lost to NaN
+(see `detperf_plugins.native.border_map`), and a text that shrinks into several parts, of which stock paints
+the first. One always is: a polygon that crosses itself is ignored (stock paints half of a bow-tie, unshrunk).
 
 Polygons are shrunk and grown by pyclipper, as in stock; everything else is vectorised or compiled, and the
 interpreter's lock is free while the border map is made.
@@ -42,9 +42,9 @@ def pack(polys: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([np.asarray(poly, dtype=np.float64).reshape(-1, 2) for poly in polys]), parts
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def mended_by_host() -> tuple[bool, bool]:
-    """Whether the installed MindOCR draws the pixels that stock loses to NaN, and every part of a shrunk text."""
+    """Whether the installed MindOCR draws the pixels lost to NaN in 0.5.0, and all parts of a shrunk text."""
     from mindocr.data.transforms.det_transforms import BorderMap, ShrinkBinaryMap
 
     corner, pixel = np.zeros(2), np.zeros((1, 1))
@@ -64,8 +64,8 @@ class PerfDetTargets:
         min_text_size: side in pixels below which a text is ignored.
         shrink_ratio: of both maps.
         thresh_min, thresh_max: range of thresh_map.
-        mended: draw the pixels that stock loses to NaN, and every part of a shrunk text; False leaves either to the
-            installed MindOCR's way.
+        mended: draw the pixels that stock loses to NaN, and every part of a shrunk text; False leaves either
+            to the installed MindOCR's way.
 
     Called with image [H, W, 3], polys (a sequence of float [V, 2]) and ignore_tags bool [N]; sets ignore_tags
     in place, and adds binary_map float32 [1, H, W], mask, thresh_map and thresh_mask float32 [H, W].

@@ -3,8 +3,8 @@
 Polygons are given as compressed sparse rows: `xy` holds all vertices, polygon p is
 `xy[parts[p]:parts[p + 1]]`. Method: MindOCR's BorderMap (not fast), evaluated in float64 per edge, only where
 the edge can be nearer than the polygon's reach, and only inside the picture
-(native/include/detperf/border_map.h). Where stock's 1 - cos^2 rounds below 0 (pixels on an edge's line) its distance
-is NaN, and the polygon leaves that pixel as it was: so here too, unless `mended`.
+(native/include/detperf/border_map.h). Where stock's 1 - cos^2 rounds below 0 (pixels on an edge's line) its
+distance is NaN, and the polygon leaves that pixel as it was: so here too, unless `mended`.
 """
 
 from __future__ import annotations

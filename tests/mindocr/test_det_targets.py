@@ -135,8 +135,8 @@ def test_a_4k_picture():
 
 @st.composite
 def cut_boxes(draw):
-    """Boxes and quads with level, upright and 45 degree edges, cut at the crop, some with repeated corners: where
-    stock's 1 - cos^2 rounds below 0 or is 0 / 0."""
+    """Boxes and quads with level, upright and 45 degree edges, cut at the crop, some with repeated corners:
+    where stock's 1 - cos^2 rounds below 0 or is 0 / 0."""
     polys = []
     for _ in range(draw(st.integers(1, 3))):
         x0, y0 = draw(st.integers(-20, 60)), draw(st.integers(-20, 60))
@@ -144,8 +144,8 @@ def cut_boxes(draw):
         shift = draw(st.sampled_from([0, 0, 0.25, 1 / 3, 7]))
         lean = draw(st.sampled_from([0, 0, 0, height]))
         quad = [(x0, y0), (x0 + width, y0), (x0 + width + lean, y0 + height), (x0 + lean, y0 + height)]
-        repeats = draw(st.integers(0, 2))
-        polys.append(np.array(quad + quad[-1:] * (2 - repeats) + [quad[-1]] * repeats, float) + (shift, 0))
+        quad += quad[-1:] * 2 if draw(st.booleans()) else [(x0, y0 + height / 2)] * 2
+        polys.append(np.add(quad, (shift, 0.0)))
     return polys
 
 
