@@ -24,8 +24,9 @@ def dbnet(
         None, help="dbnet_r18, dbnet_mobilenetv3, dbnetpp_r18 or dbnetpp_mobilenetv3; all by default."
     ),
     overlay: list[str] = typer.Option(
-        ["amp_o2", "amp_o3", "compile_cache"],
-        help="A MindOCR overlay (see detperf configs); may be repeated. compile_cache runs three times.",
+        ["rounded_weights", "amp_o2", "amp_o3", "compile_cache"],
+        help="A MindOCR overlay (see detperf configs); may be repeated. compile_cache runs three times; "
+        "rounded_weights is float32 from weights rounded to float16 once, to judge the AMP overlays by.",
     ),
     steps: int = typer.Option(20, min=2, help="Steps of each run."),
     size: int = typer.Option(96, help="Side of the training crops, pixels."),
@@ -45,7 +46,8 @@ def dbnet(
         raise UnreadableInput(
             f"--model {unknown[0]} is unknown; there are: {', '.join(overlay_bench.MODELS)}"
         )
-    files = {Path(name).stem: Path(name) if Path(name).is_file() else find_config(name) for name in overlay}
+    files = {name: None if name == overlay_bench.ROUNDED else _file(name) for name in overlay}
+    files = {file.stem if file else name: file for name, file in files.items()}
     runs = overlay_bench.plan(out.resolve(), models, files, size, steps, batch_size)
     results: dict[Any, Mapping[str, Any]] = {}
     stopped = _train(runs, out.resolve(), steps, results)
@@ -58,6 +60,10 @@ def dbnet(
     write_json(json_path, rows, {**conditions, "repeats": overlay_bench.REPEATED, "date": date})
     if stopped:
         raise DetperfError(f"{stopped}, with {len(results)} of {len(runs)} runs measured")
+
+
+def _file(name: str) -> Path:
+    return Path(name) if Path(name).is_file() else find_config(name)
 
 
 def _train(runs: list[Any], out: Path, steps: int, results: dict[Any, Mapping[str, Any]]) -> Optional[str]:

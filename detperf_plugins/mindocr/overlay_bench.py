@@ -1,7 +1,9 @@
 """What `detperf bench dbnet` measures: small DBNets trained as they are and under overlays, the same samples.
 
 Each run has a process of its own. Start-up is told phase by phase, and the losses are compared step by step
-with those of the same model without an overlay.
+with those of the same model without an overlay. `ROUNDED` is no overlay but the measure for the others:
+float32 from weights rounded to float16 once. How far that training moves away is the model's own sensitivity
+to rounding.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.child import run_child
 from detperf_plugins.mindocr.demo import pipeline
 
-__all__ = ["BASELINE", "MODELS", "Run", "plan", "rows", "run_all"]
+__all__ = ["BASELINE", "MODELS", "ROUNDED", "Run", "plan", "rows", "run_all"]
 
 BASELINE = "none"
+ROUNDED = "rounded_weights"
 _RESNET = {"name": "det_resnet18", "pretrained": False}
 _MOBILENET = {
     "name": "det_mobilenet_v3",
@@ -45,7 +48,7 @@ CACHE = "compile_cache"
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a model, an overlay (or `BASELINE`), and how often it has run before."""
+    """One training: a model, an overlay (or `BASELINE`, or `ROUNDED`), and how often it has run before."""
 
     model: str
     overlay: str
@@ -59,14 +62,19 @@ class Run:
 
 
 def plan(
-    out: Path, models: Sequence[str], overlays: Mapping[str, Path], size: int, steps: int, batch_size: int
+    out: Path,
+    models: Sequence[str],
+    overlays: Mapping[str, Path | None],
+    size: int,
+    steps: int,
+    batch_size: int,
 ) -> list[Run]:
     """Make data and configs ready below `out`, and list the runs, each model's baseline first.
 
     Args:
         out: folder of everything.
         models: of `MODELS`.
-        overlays: file of each overlay by its name.
+        overlays: file of each overlay by its name; None for `ROUNDED`.
         size: side of the training crops, pixels, a multiple of 32.
         steps: of each run, all in one epoch.
         batch_size: pictures a step.
@@ -135,6 +143,7 @@ def run_all(
         if run.repeat == 0:  # what an earlier call compiled would make the first run a warm one
             shutil.rmtree(out / "work" / f"{run.model}-{run.overlay}" / CACHE, ignore_errors=True)
         arguments = ["--config", str(run.config), "--out", str(work)]
+        arguments += ["--rounded"] if run.overlay == ROUNDED else []
 
         def on_event(event: dict[str, Any], run: Run = run) -> None:
             on_step(run, event["step"])

@@ -33,6 +33,7 @@ class Session:
         lint: called with (config path, overrides) once a config is known; set by the command, which may
             use the doctor.
         on_step: called with (number, loss) after each step, for progress bars.
+        on_network: called with each network that is built, before it is trained or evaluated.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Session:
         self.phases_json: Path | None = None
         self.lint: Callable[[Path, Sequence[str]], None] | None = None
         self.on_step: Callable[[int, float], None] | None = None
+        self.on_network: Callable[[Any], None] | None = None
         self._cache: CompileCache | None = None
         self._interval: checkpoints.Interval | None = None
         self._ready = False
@@ -137,6 +139,8 @@ class Session:
                 network = original(name_or_config, **kwargs)
                 for sentence in amp.mend_network(network, level):
                     logger.info(sentence)
+                if self.on_network is not None:
+                    self.on_network(network)
             return network
 
         return build_model

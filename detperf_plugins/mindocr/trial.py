@@ -14,17 +14,34 @@ from typing import Any
 
 from detperf_plugins.measure.child import emit
 
-__all__ = ["main", "run"]
+__all__ = ["main", "round_weights", "run"]
 
 # Pictures that the demo draws.
 SHOWN = 4
 
 
-def run(config: Path, out: Path) -> dict[str, Any]:
-    """Train `config`, and write `out/trial.json`: `summary` (see `Phases.summary`), `best`, `texts`."""
+def round_weights(network: Any) -> None:
+    """Round a network's float32 parameters to float16 and back, once; it goes on in float32."""
+    import mindspore as ms
+    import numpy as np
+
+    for parameter in network.get_parameters():
+        values = parameter.asnumpy()
+        if values.dtype == np.float32:
+            parameter.set_data(ms.Tensor(values.astype(np.float16).astype(np.float32)))
+
+
+def run(config: Path, out: Path, rounded: bool = False) -> dict[str, Any]:
+    """Train `config`, and write `out/trial.json`: `summary` (see `Phases.summary`), `best`, `texts`.
+
+    Args:
+        config, out: the config, and the folder of what is written.
+        rounded: the initial weights are rounded to float16 first, see `round_weights`.
+    """
     from detperf_plugins.mindocr import runner
     from detperf_plugins.mindocr.session import SESSION
 
+    SESSION.on_network = round_weights if rounded else None
     SESSION.on_step = lambda step, loss: emit(step=step, loss=loss)
     summary = runner.train(config)
     assert SESSION.config is not None
@@ -77,12 +94,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--rounded", action="store_true", help="start from weights rounded to float16")
     options = parser.parse_args(arguments)
     os.environ.setdefault("GLOG_v", "3")
     from detperf_plugins.errors import DetperfError
 
     try:
-        run(options.config.resolve(), options.out.resolve())
+        run(options.config.resolve(), options.out.resolve(), options.rounded)
     except DetperfError as error:
         raise SystemExit(f"detperf: {error}") from error
 

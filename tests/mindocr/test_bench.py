@@ -64,15 +64,20 @@ def test_target_maps_grow_and_stay_equal(tmp_path):
 
 
 def test_overlays_differ_from_the_baseline_in_what_they_say_alone(tmp_path):
-    overlays = {name: OVERLAYS / f"{name}.yml" for name in ("amp_o2", "compile_cache")}
+    overlays = {"rounded_weights": None}
+    overlays.update({name: OVERLAYS / f"{name}.yml" for name in ("amp_o2", "compile_cache")})
     runs = overlay_bench.plan(tmp_path, ["dbnet_r18", "dbnetpp_mobilenetv3"], overlays, 64, 3, 2)
-    names = [run.key for run in runs[:5]]
+    names = [run.key for run in runs[:6]]
     assert names == [
-        f"dbnet_r18-{name}" for name in ("none-1", "amp_o2-1", *(f"compile_cache-{n}" for n in (1, 2, 3)))
+        f"dbnet_r18-{name}"
+        for name in ("none-1", "rounded_weights-1", "amp_o2-1", *(f"compile_cache-{n}" for n in (1, 2, 3)))
     ]
-    assert len(runs) == 10 and len((tmp_path / "data" / "labels.txt").read_text().splitlines()) == 6
+    assert len(runs) == 12 and len((tmp_path / "data" / "labels.txt").read_text().splitlines()) == 6
     merged = {run.key: mindocr_config.read(run.config) for run in runs}
     base, half = merged["dbnet_r18-none-1"], merged["dbnet_r18-amp_o2-1"]
+    out = base["train"].pop("ckpt_save_dir")
+    assert merged["dbnet_r18-rounded_weights-1"]["train"].pop("ckpt_save_dir") != out
+    assert merged["dbnet_r18-rounded_weights-1"] == base
     assert half["system"]["amp_level"] == "O2" and base["system"]["amp_level"] == "O0"
     assert base["train"]["clip_grad"] is half["train"]["clip_grad"] is True
     assert merged["dbnet_r18-compile_cache-1"]["system"]["compile_cache_path"].startswith(str(tmp_path))
@@ -107,3 +112,19 @@ def test_losses_are_compared_with_the_same_model_step_by_step(tmp_path):
     assert "| a | amp_o2 | 5.00 | 9.0 | 100 |" in shown(tmp_path, "dbnet-amp", ["dbnet-amp.json"], rows)
     starts = shown(tmp_path, "dbnet-starts", ["dbnet-cache.json"], rows)
     assert "| compile_cache | 2 | hit | 1.00 |" in starts and "mindspore 2.8.0" in starts
+
+
+def test_weights_are_rounded_to_float16_and_stay_float32():
+    import mindspore as ms
+    import numpy as np
+    from mindspore import nn
+
+    from detperf_plugins.mindocr.trial import round_weights
+
+    layer = nn.Dense(
+        3, 2, weight_init=ms.Tensor(np.array([[0.1, 2.0, 3e-9], [1 / 3, -0.7, 5.0]], np.float32))
+    )
+    round_weights(layer)
+    got = layer.weight.asnumpy()
+    assert got.dtype == np.float32 and got[0].tolist() == [0.0999755859375, 2.0, 0.0]
+    np.testing.assert_array_equal(got, got.astype(np.float16))
