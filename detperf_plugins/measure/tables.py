@@ -119,7 +119,7 @@ def _portable(words: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Rewrite the tables, or compare; exit status 1 where `--check` finds a difference."""
+    """Rewrite the tables, or compare; a DetperfError ends in its sentence and exit status 1."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("--check", action="store_true", help="change nothing, fail where a page would change")

@@ -28,6 +28,13 @@ class DeferredJpeg:
 
     Attributes:
         shape: (height, width, 3) of the whole picture.
+
+    Args:
+        content: uint8 [bytes], the file.
+        height, width: of the whole picture, pixels.
+        path: for messages.
+        whole: called with content and path; decodes what cannot be reduced.
+        rgb: the order of the channels, else BGR.
     """
 
     def __init__(
@@ -37,7 +44,7 @@ class DeferredJpeg:
         self._content, self._path, self._whole, self._rgb = content, path, whole, rgb
 
     def decode(self, scale: float) -> tuple[np.ndarray, int]:
-        """The picture for a drawing that scales it by `scale`, and by how much it was reduced (1, 2, 4 or 8).
+        """The picture for a drawing that scales it by `scale`, uint8 [H / n, W / n, 3], and n (1, 2, 4 or 8).
 
         It is never reduced below the size that is drawn.
         """

@@ -136,7 +136,14 @@ def pipeline(size: int) -> list[dict[str, Any]]:
 
 
 def run_both(plan: Plan, console: Any) -> dict[str, dict[str, Any]]:
-    """Run stock and tuned one after the other, each in a process of its own with a progress bar."""
+    """Run stock and tuned one after the other, each in a process of its own with a progress bar.
+
+    Returns:
+        What `trial.run` wrote, by run name.
+
+    Raises:
+        DetperfError: a run failed; with its last words and its log.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (

@@ -67,7 +67,7 @@ class Drawn:
         return np.eye(3)
 
     def whole(self, picture: np.ndarray) -> np.ndarray:
-        """The moved picture, by the stock operation."""
+        """The moved picture, uint8 [H', W', 3] of [H, W, 3], by the stock operation."""
         return picture
 
     def reads(self, window: Window) -> Window:
@@ -75,7 +75,7 @@ class Drawn:
         return window
 
     def part(self, picture: np.ndarray, at: Window, window: Window) -> np.ndarray:
-        """`window` of the output, from `picture`, which is the window `at` of the input."""
+        """`window` of the output, uint8 [h, w, 3], from `picture`, which is the window `at` of the input."""
         top, left, bottom, right = window
         return picture[top - at[0] : bottom - at[0], left - at[1] : right - at[1]]
 
@@ -204,6 +204,15 @@ def shrink(last: Drawn, picture: np.ndarray, at: Window, window: Window, factor:
     """`cv2.resize(part, None, fx=factor, fy=factor)` of `last.part(picture, at, window)`.
 
     Where the last move is a scaling, only the rows and columns of its result that the resize reads are made.
+
+    Args:
+        last, at: the last move, and the window of `picture` in its source.
+        picture: uint8 [H, W, 3].
+        window: top, left, bottom, right of the wanted part of the move's result, pixels.
+        factor: of both sides.
+
+    Returns:
+        uint8 [round(h factor), round(w factor), 3] of a window of h x w pixels.
     """
     size = window[2] - window[0], window[3] - window[1]
     wanted = round(size[0] * factor), round(size[1] * factor)

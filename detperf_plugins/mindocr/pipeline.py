@@ -31,6 +31,9 @@ class Options:
         cache_gb: the most they may take, in 2**30 bytes.
         reduced_decoding: with "fast": JPEGs are decoded at 1/2, 1/4 or 1/8 where that is enough.
         mended_maps: target maps without two faults of stock's, see `PerfDetTargets`.
+
+    Raises:
+        ValueError: an unknown level, or settings that exclude each other.
     """
 
     def __init__(

@@ -150,6 +150,9 @@ class PerfNormalizeToCHW:
 
     Called with image uint8 [H, W, 3] (other dtypes are computed as stock does); replaces it by float32
     [3, H, W].
+
+    Raises:
+        ValueError: `is_hwc` is False.
     """
 
     releases_gil = True

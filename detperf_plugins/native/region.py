@@ -26,6 +26,9 @@ def resize_taps(outputs: np.ndarray, step: float, size: int, column: bool) -> np
 
     Returns:
         int32 [n, 4]: two source positions, and their weights in 1/2048.
+
+    Raises:
+        ValueError: `outputs` is not one row of positions, or there is no source sample.
     """
     outputs = np.ascontiguousarray(outputs, dtype=np.int64)
     if outputs.ndim != 1 or size < 1:

@@ -25,7 +25,7 @@ _said: set[str] = set()
 
 
 def as_float32(value: paddle.Tensor) -> paddle.Tensor:
-    """A half-precision tensor as float32; any other as it is, without an operator.
+    """A half-precision tensor, [...] of any shape, as float32; any other as it is, without an operator.
 
     Losses and boxes are computed from this: float16 has steps of 1 between 1024 and 2048, where the
     coordinates of a detector lie, and ends at 65504, which a sum over thousands of anchors can pass.

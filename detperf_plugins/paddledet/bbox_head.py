@@ -137,6 +137,9 @@ class PerfBBoxHead(_FixedShapeLoss, BBoxHead):
     Args:
         args, kwargs: as in BBoxHead, whose section `BBoxHead:` is inherited.
         data_format: NHWC for channels-last features; a top-level key of the config.
+
+    Raises:
+        DetperfError: NHWC below a head that does not flatten, without `with_pool`.
     """
 
     __shared__ = ["num_classes", "use_cot", "data_format"]

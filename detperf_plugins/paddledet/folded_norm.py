@@ -119,7 +119,7 @@ class FoldedConvNorm(ConvNormLayer):
     stock_forward = ConvNormLayer.forward
 
     def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
-        """As ConvNormLayer, up to rounding."""
+        """As ConvNormLayer, up to rounding: float [N, C, H, W] (or channels last) in and out."""
         if paddle.in_dynamic_mode() and _is_affine(self):
             return self._folded(inputs)
         return self.stock_forward(inputs)
@@ -155,7 +155,7 @@ class FoldedBlocks(Blocks):
     stock_forward = Blocks.forward
 
     def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
-        """As Blocks."""
+        """As Blocks: float [N, C, H, W] (or channels last) in and out."""
         return self._folded(inputs) if paddle.in_dynamic_mode() else self.stock_forward(inputs)
 
     def _folded(self, inputs: paddle.Tensor) -> paddle.Tensor:

@@ -67,9 +67,13 @@ class Chosen(NamedTuple):
 
 
 def read_together(tensors: Sequence[paddle.Tensor]) -> list[np.ndarray]:
-    """Values of several tensors by one read from the device, as float64 arrays of their shapes.
+    """Values of several tensors by one read from the device.
 
-    float64 holds float32 values and indices below 2^53 exactly.
+    Args:
+        tensors: [...] each, of any shapes and number types.
+
+    Returns:
+        float64 [...] each, of the same shapes; float64 holds float32 values and indices below 2^53 exactly.
     """
     flat = paddle.concat([tensor.astype("float64").reshape([-1]) for tensor in tensors]).numpy()
     values, start = [], 0
@@ -81,7 +85,7 @@ def read_together(tensors: Sequence[paddle.Tensor]) -> list[np.ndarray]:
 
 
 def memory_of(tensor: paddle.Tensor) -> np.ndarray:
-    """The memory of an int32 CPU tensor as an array: what is written there is in the tensor, uncopied."""
+    """The memory of an int32 CPU tensor, [...] of any shape, as an array: written there is in the tensor."""
     cells = ctypes.c_int32 * int(np.prod(tensor.shape))
     return np.ctypeslib.as_array(cells.from_address(tensor.data_ptr())).reshape(tensor.shape)
 
@@ -178,6 +182,10 @@ def choose_slots(
 
     Args: as `choose_foreground`, and
         slots: RoIs of each image; fewer where no image has as many.
+
+    Returns:
+        `Chosen` of N = B x slots rows: rois float32 [N, 4], classes int32 [N], index int64 [N] (-1 where
+        there is nothing to learn), position int64 [N] and weights float32 [N].
     """
     lengths = [int(one.shape[0]) for one in rois]
     longest = max(lengths)

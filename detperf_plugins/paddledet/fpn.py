@@ -43,7 +43,8 @@ class PerfFPN(FPN):
         """Feature maps of all levels, the finest first.
 
         Args:
-            body_feats: of the backbone, in this layout; each twice as high and wide as the next.
+            body_feats: of the backbone, float [N, C, H, W] or [N, H, W, C] as `data_format` says; each twice
+                as high and wide as the next.
         """
         if not self.channels_last:
             return self.stock_forward(body_feats)

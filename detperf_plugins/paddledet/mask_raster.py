@@ -137,7 +137,17 @@ def _ready(tensor: paddle.Tensor, dtype: paddle.dtype, place: paddle.base.core.P
 def host_masks(
     chosen: Chosen, images: Sequence[PolygonTensors], size: int, threads: int
 ) -> tuple[paddle.Tensor, paddle.Tensor]:
-    """The same by the host kernel, after one read of RoIs and polygons."""
+    """The same by the host kernel, after one read of RoIs and polygons.
+
+    Args:
+        chosen: the RoIs, N of them.
+        images: polygons of each image, see `PolygonTensors`.
+        size: side of the masks, pixels.
+        threads: of the kernel; 0 means one per core.
+
+    Returns:
+        Masks int32 [N, size, size], and float32 [N]: 1 where the instance has a polygon that can be drawn.
+    """
     count = len(images)
     values = read_together([chosen.rois, chosen.index, *(tensor for image in images for tensor in image)])
     polygons, instances = merge_packed(unpack(values[2:], count))
@@ -169,7 +179,12 @@ def usable_instances(polygons: PackedPolygons, index: np.ndarray) -> np.ndarray:
 
 
 def unpack(values: Sequence[np.ndarray], count: int) -> list[PackedPolygons]:
-    """Polygons of `count` images from three arrays each, less the unused rows that PackPolygons adds."""
+    """Polygons of `count` images, less the unused rows that PackPolygons adds.
+
+    Args:
+        values: of each image xy [V, 2] in pixels, parts [P + 1] and instances [G + 1], any number type.
+        count: images.
+    """
     images = []
     for i in range(count):
         xy, parts, instances = values[3 * i : 3 * i + 3]

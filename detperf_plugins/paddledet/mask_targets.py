@@ -103,6 +103,9 @@ class PolygonMaskAssigner(_MaskAssigner):
             weights keep the loss what it is with stock's RoIs, up to rounding. 0 takes stock's RoIs, whose
             number must be read.
         raster: "auto", "cuda" (an error where it cannot be had) or "host".
+
+    Raises:
+        DetperfError: an unknown `raster`, or `slots` below 0.
     """
 
     def __init__(
@@ -277,7 +280,8 @@ class BitmapMaskAssigner(_MaskAssigner):
         tgt_gt_inds: Sequence[paddle.Tensor],
         inputs: dict[str, Any],
     ) -> tuple:
-        """Targets of a batch; arguments and results as `PolygonMaskAssigner`, `inputs` with `gt_segm`.
+        """Targets of a batch; arguments and results as `PolygonMaskAssigner`, `inputs` with `gt_segm`
+        (uint8 [G, S, S] an image) and `gt_segm_box` (float32 [G, 4]).
 
         Raises:
             KeyError: the reader lacks PolyToBitmap.

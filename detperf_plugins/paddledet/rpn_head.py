@@ -65,6 +65,12 @@ def rpn_losses(
         sample: tensors, see `RPNSample`.
         norm: number by which both losses are divided.
         bbox_loss: replaces the absolute difference; called with predicted and target deltas [N, 4].
+
+    Returns:
+        loss_rpn_cls and loss_rpn_reg, float32 [].
+
+    Raises:
+        DetperfError: `bbox_loss` gives one value for all boxes.
     """
     images, slots = sample.index.shape
     at = paddle.gather(positions, sample.index.reshape([-1])).reshape([images, slots * 5])
@@ -218,7 +224,7 @@ class PerfRPNHead(RPNHead):
         return rpn_losses(logits, grid.positions, sample, norm, self.loss_rpn_bbox)
 
     def grid(self, scores: list[paddle.Tensor]) -> _Grid:
-        """What depends on the sizes of these score maps alone."""
+        """What depends on the sizes of these score maps alone: [N, A, H, W] or [N, H, W, A] of each level."""
         first = 1 if self.channels_last else 2
         grids = tuple((int(score.shape[first]), int(score.shape[first + 1])) for score in scores)
         if grids not in self._grids:

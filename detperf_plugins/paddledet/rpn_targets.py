@@ -83,7 +83,7 @@ def sample_batch(
     """Targets of all images, as numpy arrays.
 
     Args:
-        anchors, boxes, crowd: see `match_batch`.
+        anchors: float32 [A, 4]; boxes and crowd of each image: see `match_batch`.
         assign: an RPNTargetAssign: its settings are used.
         generator: None where nothing is to be drawn (use_random False).
     """

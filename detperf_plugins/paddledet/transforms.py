@@ -96,6 +96,9 @@ class PolyToBitmap(BaseOperator):
         crop_size: S, cells along each side of a bitmap; 0 for whole-image bitmaps, which cost
             height x width bytes an instance.
         del_poly: drop `gt_poly` afterwards (as ppdet's Poly2Mask).
+
+    Raises:
+        ValueError: a `crop_size` that is neither 0 nor 8 to 4096.
     """
 
     def __init__(self, crop_size: int = 224, del_poly: bool = False) -> None:

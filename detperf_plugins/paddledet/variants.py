@@ -19,7 +19,11 @@ TINY = Path("paddledet") / "tiny" / "mask_rcnn_r18_fpn_shapes.yml"
 
 
 def sample_config(folder: Path, images: int = 64) -> Path:
-    """The demo's tiny Mask R-CNN on generated shapes: what is measured where no config is given."""
+    """The demo's tiny Mask R-CNN on generated shapes: what is measured where no config is given.
+
+    Raises:
+        UnreadableInput: `folder` cannot be written.
+    """
     from detperf_plugins.samples.coco_shapes import write_coco_shapes
 
     folder = folder.resolve()

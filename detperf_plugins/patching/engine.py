@@ -69,7 +69,11 @@ def revert_all(folder: Path, host: str | None = None) -> tuple[Tree, list[Applie
 
 
 class Job:
-    """One command's work on one tree."""
+    """One command's work on one tree.
+
+    Raises:
+        DetperfError: another series than `series` is applied in the tree.
+    """
 
     def __init__(self, tree: Tree, store: Store, bench: Workbench, series: str | None) -> None:
         self.tree, self.store, self._bench = tree, store, bench

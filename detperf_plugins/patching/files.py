@@ -118,7 +118,11 @@ def write_safely(place: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def plainly(root: Path) -> Iterator[None]:
-    """An error of the file system as one sentence."""
+    """An error of the file system as one sentence.
+
+    Raises:
+        DetperfError: in the place of an OSError.
+    """
     try:
         yield
     except OSError as error:

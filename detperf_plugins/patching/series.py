@@ -106,7 +106,11 @@ class Stack:
 
 
 class Series:
-    """All patches for one host. `key` is the folder's name, which the command's --host takes."""
+    """All patches for one host. `key` is the folder's name, which the command's --host takes.
+
+    Raises:
+        UnreadableInput: the folder holds no usable series.yml.
+    """
 
     def __init__(self, folder: Path) -> None:
         path = folder / "series.yml"

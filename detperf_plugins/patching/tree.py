@@ -28,7 +28,11 @@ class Tree:
     installed: bool
 
     def read(self, path: str) -> Content | None:
-        """The file as it is; symbolic links are followed."""
+        """The file as it is, None where there is none; symbolic links are followed.
+
+        Raises:
+            UnreadableInput: it is there and cannot be read.
+        """
         place = self.root / path
         try:
             return Content(place.read_bytes(), bool(place.stat().st_mode & 0o100))

@@ -36,6 +36,9 @@ def write_scene_text(folder: Path, images: int = 32, size: int = 320, seed: int 
 
     Returns:
         The label file: a line a picture, `name<TAB>[{"transcription": ..., "points": [[x, y], ...]}, ...]`.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     import cv2
 

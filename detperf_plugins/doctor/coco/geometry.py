@@ -56,10 +56,16 @@ class Rings:
 
 
 def self_intersecting(rings: np.ndarray) -> np.ndarray:
-    """Which of (B, n, 2) closed rings have two edges that properly cross (touching does not count).
+    """Which closed rings have two edges that properly cross (touching does not count).
 
     Edge i crosses edge j when the ends of j lie strictly on both sides of i and the other way round. The
     orientation of every vertex about every edge comes from one batched matrix product.
+
+    Args:
+        rings: float [B, n, 2], vertices in pixels.
+
+    Returns:
+        bool [B].
     """
     points = rings - rings.mean(axis=1, keepdims=True)
     edges = np.roll(points, -1, axis=1) - points

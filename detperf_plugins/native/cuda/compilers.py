@@ -79,7 +79,11 @@ class Nvrtc:
     name = "NVRTC"
 
     def compile(self, arch: str, kind: str = "cubin") -> bytes:
-        """As `Nvcc.compile`."""
+        """As `Nvcc.compile`.
+
+        Raises:
+            DetperfError: it cannot compile for `arch`; with its first error.
+        """
         library = ctypes.CDLL(self.path)
         program = ctypes.c_void_p()
         source = SOURCE.read_bytes()

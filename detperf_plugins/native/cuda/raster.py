@@ -137,7 +137,8 @@ def cuda_raster(device: int = 0) -> CudaRaster:
     """The raster on a GPU, loaded once a process.
 
     Raises:
-        DetperfError: no driver, no GPU, nothing built for it, or what was built cannot be loaded.
+        CudaError: a DetperfError; there is no driver, or no such GPU.
+        DetperfError: nothing is built for it, or what was built cannot be loaded.
     """
     if device not in _loaded:
         found = driver()
