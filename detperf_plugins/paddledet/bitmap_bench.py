@@ -12,7 +12,8 @@ import paddle
 from ppdet.modeling.proposal_generator.target_layer import MaskAssigner
 
 from detperf_plugins.paddledet.bbox_targets import PerfBBoxAssigner
-from detperf_plugins.paddledet.mask_targets import BitmapMaskAssigner, PolygonMaskAssigner
+from detperf_plugins.paddledet.bitmap_targets import BitmapMaskAssigner
+from detperf_plugins.paddledet.mask_targets import PolygonMaskAssigner
 from detperf_plugins.paddledet.target_bench import CLASSES, Batch, Case
 from detperf_plugins.paddledet.transforms import PACKED_KEYS, PolyToBitmap
 

@@ -1,8 +1,8 @@
-"""Mask targets of the foreground RoIs: exact from polygons, or close from bitmaps.
+"""Exact mask targets of the foreground RoIs, from polygons.
 
 Stock (`generate_mask_target`) rasterises RoI by RoI through pycocotools, with a host read and a tensor
-for each. Both assigners here take the foreground of the whole batch at once, and make all its targets in
-one call.
+for each. Here, as in `bitmap_targets`, the foreground of the whole batch is taken at once, and all its
+targets are made in one call.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from detperf_plugins.paddledet.polygons import PackedPolygons, pack_polygons
 from detperf_plugins.paddledet.registry import inherit_section
 from detperf_plugins.paddledet.transforms import PACKED_KEYS, warn_once
 
-__all__ = ["BitmapMaskAssigner", "PolygonMaskAssigner"]
+__all__ = ["MaskAssignerBase", "PolygonMaskAssigner"]
 
 
-class _MaskAssigner:
+class MaskAssignerBase:
     """What both assigners share: the selection, stock's output form, and stock's section."""
 
     __shared__ = ["num_classes", "mask_resolution"]
@@ -59,10 +59,21 @@ class _MaskAssigner:
         """Take settings of the stock section `MaskAssigner:` that the own section does not set."""
         return inherit_section(cfg, "MaskAssigner")
 
-    def _outputs(
+    def outputs(
         self, chosen: Foreground, rois: np.ndarray, lengths: Sequence[int], tgt_masks: paddle.Tensor
     ) -> tuple:
-        """What stock returns, of RoIs that were chosen on the host."""
+        """What stock returns, of RoIs that were chosen on the host.
+
+        Args:
+            chosen: N RoIs.
+            rois: float32 [N, 4].
+            lengths: RoIs of each image before the choice.
+            tgt_masks: int32 [N, M, M].
+
+        Returns:
+            As stock's MaskAssigner: mask_rois (float32 [n, 4] of each image), their numbers [images], classes
+            int32 [N], tgt_masks, mask_index int64 [N, 1] and weights float32 [N].
+        """
         splits = np.cumsum(chosen.counts)[:-1]
         mask_rois = [paddle.to_tensor(part) for part in np.split(rois, splits)]
         index = chosen.position
@@ -79,7 +90,7 @@ class _MaskAssigner:
         )
 
 
-class PolygonMaskAssigner(_MaskAssigner):
+class PolygonMaskAssigner(MaskAssignerBase):
     """Exact mask targets from polygons: to the bit what stock's MaskAssigner gives, in one kernel call.
 
     Reads the packed arrays of `PackPolygons` where the reader has it, else packs `gt_poly` itself. On a
@@ -185,7 +196,7 @@ class PolygonMaskAssigner(_MaskAssigner):
         boxes = values[0][chosen.rows].astype(np.float32)
         masks = host_raster(polygons, boxes, index, self.mask_resolution, self.threads, instances_of == 0)
         weights = np.where(usable_instances(polygons, index), chosen.weights, 0).astype(np.float32)
-        return self._outputs(chosen._replace(weights=weights), boxes, lengths, masks)
+        return self.outputs(chosen._replace(weights=weights), boxes, lengths, masks)
 
     def _where_they_are(
         self,
@@ -253,91 +264,3 @@ def _packed_tensors(inputs: dict[str, Any]) -> list[PolygonTensors]:
     if PACKED_KEYS[0] not in inputs:
         return []
     return [PolygonTensors(*arrays) for arrays in zip(*(inputs[key] for key in PACKED_KEYS))]
-
-
-class BitmapMaskAssigner(_MaskAssigner):
-    """Mask targets from the bitmaps of `PolyToBitmap`: roi_align (aligned, one sample a cell) >= 0.5.
-
-    For run-length encoded data, and for devices without our kernel: only Paddle operations after the one
-    read that selects the foreground. The targets are not stock's: docs/mask-targets.md gives the measured
-    difference, and tests/paddledet/test_bitmap_targets.py holds it to the stated bounds.
-
-    Args:
-        num_classes: number of classes.
-        mask_resolution: M, cells along each side of a target.
-        batch_offsets: see `PolygonMaskAssigner`.
-    """
-
-    def __init__(self, num_classes: int = 80, mask_resolution: int = 14, batch_offsets: bool = False) -> None:
-        self.num_classes = num_classes
-        self.mask_resolution = mask_resolution
-        self.batch_offsets = batch_offsets
-
-    def __call__(
-        self,
-        rois: Sequence[paddle.Tensor],
-        tgt_labels: Sequence[paddle.Tensor],
-        tgt_gt_inds: Sequence[paddle.Tensor],
-        inputs: dict[str, Any],
-    ) -> tuple:
-        """Targets of a batch; arguments and results as `PolygonMaskAssigner`, `inputs` with `gt_segm`
-        (uint8 [G, S, S] an image) and `gt_segm_box` (float32 [G, 4]).
-
-        Raises:
-            KeyError: the reader lacks PolyToBitmap.
-        """
-        if "gt_segm_box" not in inputs:
-            raise KeyError("BitmapMaskAssigner needs PolyToBitmap among the reader's batch_transforms")
-        lengths = [int(one.shape[0]) for one in rois]
-        boxes = [one for one in inputs["gt_segm_box"] if one.shape[0] > 0]
-        values = read_together([paddle.concat(list(one)) for one in (rois, tgt_labels, tgt_gt_inds)] + boxes)
-        chosen = select_foreground(values[1], lengths, self.num_classes)
-        instances = np.array([int(one.shape[0]) for one in inputs["gt_segm_box"]], dtype=np.int64)
-        instance = instance_rows(values[2][chosen.rows], chosen.counts, instances)[0]
-        crop = np.concatenate([*values[3:], np.zeros((1, 4))])[instance]  # row -1: no instance
-        usable = (crop[:, 2:] > crop[:, :2]).all(axis=1)
-        picked = values[0][chosen.rows].astype(np.float32)
-        masks = self._align(inputs["gt_segm"], picked, instance, crop, usable)
-        weights = np.where(usable, chosen.weights, 0).astype(np.float32)
-        return self._outputs(chosen._replace(weights=weights), picked, lengths, masks)
-
-    def _align(
-        self,
-        gt_segm: Sequence[paddle.Tensor],
-        rois: np.ndarray,
-        instance: np.ndarray,
-        crop: np.ndarray,
-        usable: Any,
-    ) -> paddle.Tensor:
-        """int32 [N, M, M]; the rows that are not `usable` are empty."""
-        size = self.mask_resolution
-        rows = np.flatnonzero(usable)
-        if len(rows) == 0:
-            return paddle.zeros([len(rois), size, size], dtype="int32")
-        rows = rows[np.argsort(instance[rows], kind="stable")]  # roi_align wants RoIs bitmap after bitmap
-        used, counts = np.unique(instance[rows], return_counts=True)
-        bitmaps = paddle.concat([one for one in gt_segm if one.shape[0] > 0])
-        bitmaps = paddle.gather(bitmaps, paddle.to_tensor(used)).astype("float32").unsqueeze(1)
-        height, width = bitmaps.shape[-2:]
-        origin, extent = crop[rows, :2], crop[rows, 2:] - crop[rows, :2]
-        scale = np.array([width, height]) / extent
-        inside = np.concatenate(
-            [(rois[rows, :2] - origin) * scale, (rois[rows, 2:] - origin) * scale], axis=1
-        )
-        covered = paddle.vision.ops.roi_align(
-            bitmaps,
-            paddle.to_tensor(inside.astype(np.float32)),
-            paddle.to_tensor(counts.astype(np.int32)),
-            output_size=size,
-            spatial_scale=1.0,
-            sampling_ratio=1,
-            aligned=True,
-        )
-        masks = (covered.squeeze(1) >= 0.5).astype("int32")
-        if len(rows) == len(rois) and (rows == np.arange(len(rows))).all():
-            return masks
-        place = np.full(len(rois), len(rows), dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        return paddle.gather(
-            paddle.concat([masks, paddle.zeros([1, size, size], dtype="int32")]), paddle.to_tensor(place)
-        )

@@ -54,7 +54,7 @@ PARTS: tuple[Part, ...] = (
     Part("PackPolygons", "transforms", "transform"),
     Part("PolyToBitmap", "transforms", "transform"),
     Part("PolygonMaskAssigner", "mask_targets", "module", replaces="MaskAssigner"),
-    Part("BitmapMaskAssigner", "mask_targets", "module"),
+    Part("BitmapMaskAssigner", "bitmap_targets", "module"),
     Part("AssignRPNTargets", "rpn_transform", "transform"),
     Part("PerfRPNTargetAssign", "rpn_targets", "module", replaces="RPNTargetAssign"),
     Part("PerfResNet", "resnet", "module", replaces="ResNet"),

@@ -8,7 +8,8 @@ import pytest
 
 from detperf_plugins.native.raster import rasterize
 from detperf_plugins.paddledet import bitmap_bench
-from detperf_plugins.paddledet.mask_targets import BitmapMaskAssigner, PolygonMaskAssigner
+from detperf_plugins.paddledet.bitmap_targets import BitmapMaskAssigner
+from detperf_plugins.paddledet.mask_targets import PolygonMaskAssigner
 from detperf_plugins.paddledet.transforms import PolyToBitmap
 from tests.polygons_strategy import blob, bounds, jittered
 
