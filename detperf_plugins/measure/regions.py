@@ -159,7 +159,9 @@ _LOADER: tuple[Column, ...] = (
 _DBNET: tuple[Column, ...] = (
     ("model", _text("model")),
     ("overlay", _text("overlay")),
-    ("losses differ by at most, %", _number("loss_difference_percent", 2)),
+    ("losses of the first 5 steps differ by at most, %", _number("first_loss_difference_percent", 2)),
+    ("of all steps, %", _number("loss_difference_percent", 2)),
+    ("mean loss differs by, %", _number("mean_loss_difference_percent", 2)),
     ("first step, s", _number("first_step_s", 1)),
     ("step, ms", _number("step_ms", 0)),
 )

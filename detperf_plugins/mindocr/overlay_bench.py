@@ -25,6 +25,8 @@ __all__ = ["BASELINE", "MODELS", "ROUNDED", "Run", "plan", "rows", "run_all"]
 
 BASELINE = "none"
 ROUNDED = "rounded_weights"
+# Steps after which rounding has grown so far that it hides what an overlay adds.
+FIRST = 5
 _RESNET = {"name": "det_resnet18", "pretrained": False}
 _MOBILENET = {
     "name": "det_mobilenet_v3",
@@ -161,10 +163,11 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Returns:
         model, overlay, run (1, 2, ...), steps, first_step_s, step_ms, cache ("hit", "miss" or None),
-        cache_mb, loss_difference_percent (the largest of any step from the model without an overlay; None
-        for that one and where a loss is not finite), finite, and seconds by phase before the first step:
-        import_mindspore_s, import_mindocr_s, data_set_s, model_s, checkpoint_s, optimizer_s, other_s,
-        first_batch_s, compile_s.
+        cache_mb, loss_difference_percent (the largest of any step from the model without an overlay),
+        first_loss_difference_percent (of the first `FIRST` steps), mean_loss_difference_percent (of the mean
+        loss; these three None for that one and where a loss is not finite), finite, and seconds by phase
+        before the first step: import_mindspore_s, import_mindocr_s, data_set_s, model_s, checkpoint_s,
+        optimizer_s, other_s, first_batch_s, compile_s.
     """
     bases = {run.model: result["losses"] for run, result in results.items() if run.overlay == BASELINE}
     made = []
@@ -172,6 +175,7 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
         losses, base = result["losses"], bases.get(run.model)
         cache = result["facts"].get("compile_cache") or {}
         finite = all(map(math.isfinite, losses))
+        compared = finite and base and run.overlay != BASELINE and len(losses) == len(base)
         made.append(
             {
                 "model": run.model,
@@ -182,9 +186,9 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "step_ms": result["step_ms"],
                 "cache": cache.get("result"),
                 "cache_mb": cache.get("size_mb"),
-                "loss_difference_percent": _largest(losses, base)
-                if finite and base and run.overlay != BASELINE
-                else None,
+                "loss_difference_percent": _largest(losses, base) if compared else None,
+                "first_loss_difference_percent": _largest(losses[:FIRST], base) if compared else None,
+                "mean_loss_difference_percent": 100 * abs(sum(losses) / sum(base) - 1) if compared else None,
                 "finite": finite,
                 **{f"{name.replace(' ', '_')}_s": value for name, value in result["start_up"].items()},
             }
@@ -192,8 +196,6 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _largest(losses: Sequence[float], base: Sequence[float]) -> float | None:
-    """Largest |a - b| / |b| of any step, %; None where the runs have not as many steps."""
-    if len(losses) != len(base):
-        return None
+def _largest(losses: Sequence[float], base: Sequence[float]) -> float:
+    """Largest |a - b| / |b| of any step of `losses`, %."""
     return 100 * max(abs(a - b) / abs(b) for a, b in zip(losses, base))

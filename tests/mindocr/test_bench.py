@@ -109,7 +109,10 @@ def test_losses_are_compared_with_the_same_model_step_by_step(tmp_path):
     assert [row["loss_difference_percent"] for row in rows] == [None, pytest.approx(5), 0, None, None]
     assert [row["finite"] for row in rows] == [True, True, True, True, False]
     assert rows[2]["cache"] == "hit" and rows[2]["run"] == 2 and rows[0]["cache"] is None
-    assert "| a | amp_o2 | 5.00 | 9.0 | 100 |" in shown(tmp_path, "dbnet-amp", ["dbnet-amp.json"], rows)
+    assert rows[1]["mean_loss_difference_percent"] == pytest.approx(100 * 0.1 / 6)
+    assert "| a | amp_o2 | 5.00 | 5.00 | 1.67 | 9.0 | 100 |" in shown(
+        tmp_path, "dbnet-amp", ["dbnet-amp.json"], rows
+    )
     starts = shown(tmp_path, "dbnet-starts", ["dbnet-cache.json"], rows)
     assert "| compile_cache | 2 | hit | 1.00 |" in starts and "mindspore 2.8.0" in starts
 

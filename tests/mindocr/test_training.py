@@ -115,6 +115,31 @@ def test_settings_that_cannot_work_are_refused_with_a_sentence():
         session.dataset_builder(None)({}, {})
 
 
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("lost", ["data_dir", "label_file"])
+def test_a_missing_folder_or_label_file_is_named_with_its_key(training, lost, tmp_path, monkeypatch):
+    built = []
+    (tmp_path / "images").mkdir()
+    (tmp_path / "labels.txt").write_text("")
+    session = Session()
+    session.stock = True
+    monkeypatch.setattr(session, "_prepare", lambda devices: None)
+    monkeypatch.setattr(session, "_enable_cache", lambda *arguments: None)
+
+    def original(dataset_config, loader_config, **kwargs):
+        built.append(dataset_config)
+        return types.SimpleNamespace(get_dataset_size=lambda: 1)
+
+    data = {"dataset_root": str(tmp_path), "data_dir": ["images"], "label_file": "labels.txt"}
+    build = session.dataset_builder(original)
+    build(data, {}, is_train=training)
+    assert built == [data]
+    section = "train" if training else "eval"
+    with pytest.raises(UnreadableInput, match=rf"{section}\.dataset\.{lost}: there is no .*nowhere"):
+        build({**data, lost: "nowhere"}, {}, is_train=training)
+    assert len(built) == 1
+
+
 def test_a_compile_cache_without_a_script_is_left_off_with_a_note(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["-c"])
     session = Session()
