@@ -175,7 +175,6 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
         losses, base = result["losses"], bases.get(run.model)
         cache = result["facts"].get("compile_cache") or {}
         finite = all(map(math.isfinite, losses))
-        compared = finite and base and run.overlay != BASELINE and len(losses) == len(base)
         made.append(
             {
                 "model": run.model,
@@ -186,9 +185,7 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "step_ms": result["step_ms"],
                 "cache": cache.get("result"),
                 "cache_mb": cache.get("size_mb"),
-                "loss_difference_percent": _largest(losses, base) if compared else None,
-                "first_loss_difference_percent": _largest(losses[:FIRST], base) if compared else None,
-                "mean_loss_difference_percent": 100 * abs(sum(losses) / sum(base) - 1) if compared else None,
+                **_differences(losses, None if run.overlay == BASELINE else base),
                 "finite": finite,
                 **{f"{name.replace(' ', '_')}_s": value for name, value in result["start_up"].items()},
             }
@@ -196,6 +193,14 @@ def rows(results: Mapping[Run, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _largest(losses: Sequence[float], base: Sequence[float]) -> float:
-    """Largest |a - b| / |b| of any step of `losses`, %."""
-    return 100 * max(abs(a - b) / abs(b) for a, b in zip(losses, base))
+def _differences(losses: Sequence[float], base: Sequence[float] | None) -> dict[str, float | None]:
+    """The three differences of `rows`, each None where the runs cannot be compared."""
+    found: dict[str, float | None] = dict.fromkeys(
+        f"{what}loss_difference_percent" for what in ("", "first_", "mean_")
+    )
+    if base and len(base) == len(losses) and all(map(math.isfinite, losses)):
+        steps = [100 * abs(a - b) / abs(b) for a, b in zip(losses, base)]
+        found["loss_difference_percent"] = max(steps)
+        found["first_loss_difference_percent"] = max(steps[:FIRST])
+        found["mean_loss_difference_percent"] = 100 * abs(sum(losses) / sum(base) - 1)
+    return found
