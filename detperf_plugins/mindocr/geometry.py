@@ -216,7 +216,8 @@ def shrink(last: Drawn, picture: np.ndarray, at: Window, window: Window, factor:
     """
     size = window[2] - window[0], window[3] - window[1]
     wanted = round(size[0] * factor), round(size[1] * factor)
-    if not isinstance(last, _Scaled) or wanted == size:
+    # At exactly a half OpenCV averages areas, which rounds otherwise at the end of an odd size.
+    if not isinstance(last, _Scaled) or wanted == size or factor == 0.5:
         return cv2.resize(last.part(picture, at, window), None, fx=factor, fy=factor)
     needed, taps = [], []
     for axis in (0, 1):

@@ -78,6 +78,20 @@ def test_geometry_gives_the_pixels_and_draws_of_stock(seed, moves, count, texts,
     assert (np.random.random(), random.random()) == left
 
 
+@pytest.mark.parametrize("size", [(91, 128), (90, 127), (91, 127), (92, 128)])
+def test_shrinking_to_a_half_rounds_as_opencv(size):
+    from detperf_plugins.mindocr.geometry import Scale, shrink
+
+    picture = np.random.default_rng(0).integers(0, 256, (46, 64, 3)).astype(np.uint8)
+    random.seed(0)
+    drawn, _ = Scale(scale_range=(2.0, 2.0), p=1.0).draw(
+        random, picture.shape[:2], np.zeros((0, 4, 2), np.float32)
+    )
+    whole, window = (0, 0, *picture.shape[:2]), (0, 0, *size)
+    expected = cv2.resize(drawn.part(picture, whole, window), None, fx=0.5, fy=0.5)
+    np.testing.assert_array_equal(shrink(drawn, picture, whole, window, 0.5), expected)
+
+
 @pytest.mark.parametrize("kind", ["grey", "float"])
 def test_geometry_of_other_pictures_is_stock_s(kind):
     data = sample(3)
