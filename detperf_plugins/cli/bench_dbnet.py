@@ -46,8 +46,7 @@ def dbnet(
         raise UnreadableInput(
             f"--model {unknown[0]} is unknown; there are: {', '.join(overlay_bench.MODELS)}"
         )
-    files = {name: None if name == overlay_bench.ROUNDED else _file(name) for name in overlay}
-    files = {file.stem if file else name: file for name, file in files.items()}
+    files = {Path(name).stem: None if name == overlay_bench.ROUNDED else _file(name) for name in overlay}
     runs = overlay_bench.plan(out.resolve(), models, files, size, steps, batch_size)
     results: dict[Any, Mapping[str, Any]] = {}
     stopped = _train(runs, out.resolve(), steps, results)

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import mindspore as ms
@@ -75,8 +76,7 @@ class PerfDetDataset(DetDataset):
         own = {
             key: settings.pop(key) for key in ("seeding", "empty_is_background", "check_pictures", "workers")
         }
-        known_keys = {"level", "cache", "cache_gb", "reduced_decoding", "mended_maps"}
-        unknown = sorted(set(settings) - known_keys)
+        unknown = sorted(set(settings) - {field.name for field in fields(Options)})
         if unknown:
             raise ValueError(f"train.dataset.perf has no key {unknown[0]}")
         for key, known in (("seeding", ("sample", "stock")), ("workers", ("auto", "threads", "processes"))):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["LEVELS", "Options", "register", "rewrite"]
@@ -21,6 +22,7 @@ _MOVES = ("RandomHorizontalFlip", "RandomRotate", "RandomScale")
 _CROP = "RandomCropWithBBox"
 
 
+@dataclass(frozen=True)
 class Options:
     """How far `rewrite` goes.
 
@@ -36,24 +38,21 @@ class Options:
         ValueError: an unknown level, or settings that exclude each other.
     """
 
-    def __init__(
-        self,
-        level: str = "exact",
-        cache: str | None = None,
-        cache_gb: float = 4.0,
-        reduced_decoding: bool = False,
-        mended_maps: bool = False,
-    ) -> None:
-        if level not in LEVELS:
-            raise ValueError(f"level is {level!r}; there are {', '.join(LEVELS)}")
-        if reduced_decoding and level != "fast":
+    level: str = "exact"
+    cache: str | None = None
+    cache_gb: float = 4.0
+    reduced_decoding: bool = False
+    mended_maps: bool = False
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level is {self.level!r}; there are {', '.join(LEVELS)}")
+        if self.reduced_decoding and self.level != "fast":
             raise ValueError("reduced_decoding changes pixels: it needs level fast")
-        if reduced_decoding and cache:
+        if self.reduced_decoding and self.cache:
             raise ValueError(
                 "reduced_decoding and cache exclude each other: a cached picture is decoded already"
             )
-        self.level, self.cache, self.cache_gb = level, cache, cache_gb
-        self.reduced_decoding, self.mended_maps = reduced_decoding, mended_maps
 
 
 def register() -> None:

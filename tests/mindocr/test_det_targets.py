@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.mindocr.support import parts_of_shrunk, stock
 
 SIZE = 96
+# Cut at the border of the crop: its axis-aligned edges make 1 - cos^2 negative in stock.
+CUT_BOX = np.array([[[-7.3, 20.0], [71.9, 20.0], [71.9, 52.7], [-7.3, 52.7]]])
 
 
 def ours(data, **arguments):
@@ -157,9 +159,7 @@ def test_loses_the_pixels_that_stock_loses(polys):
 
 
 def test_mended_gives_edge_pixels_their_maximum():
-    """A box cut at the border of the crop: its axis-aligned edge makes 1 - cos^2 negative in stock."""
-    poly = np.array([[[-7.3, 20.0], [71.9, 20.0], [71.9, 52.7], [-7.3, 52.7]]])
-    data = {"image": np.zeros((SIZE, SIZE, 3), np.uint8), "polys": poly, "ignore_tags": np.array([False])}
+    data = {"image": np.zeros((SIZE, SIZE, 3), np.uint8), "polys": CUT_BOX, "ignore_tags": np.array([False])}
     lost = stock("BorderMap")(stock("ShrinkBinaryMap")(copy.deepcopy(data)))["thresh_map"]
     as_stock = ours(copy.deepcopy(data))["thresh_map"]
     got = ours(copy.deepcopy(data), mended=True)["thresh_map"]
@@ -197,8 +197,7 @@ def test_a_mended_host_is_followed(monkeypatch):
     mended_by_host.cache_clear()
     try:
         assert mended_by_host() == (True, False)
-        poly = np.array([[[-7.3, 20.0], [71.9, 20.0], [71.9, 52.7], [-7.3, 52.7]]])
-        got = compare(poly, [False])
+        got = compare(CUT_BOX, [False])
         assert (got["thresh_map"][20, :72] > 0.699).all()
     finally:
         mended_by_host.cache_clear()
