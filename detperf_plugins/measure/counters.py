@@ -130,8 +130,9 @@ def gradients() -> Iterator[Counter[str]]:
         while nodes:
             node = nodes.pop()
             nodes += node.children_node
-            # Paddle 3 calls them Global_ExpGradNode, 2.6 ExpGradNode.
-            if str(node.type).endswith("Operator") and node.name.endswith("GradNode"):
+            # Paddle 3 calls them Global_ExpGradNode, 2.6 ExpGradNode; both say Final after those written by
+            # hand, which are the convolutions'. GradNodeAccumulation only adds a gradient to a parameter.
+            if str(node.type).endswith("Operator") and node.name.endswith(("GradNode", "GradNodeFinal")):
                 found[node.name.replace("Global_", "")] += 1
 
 

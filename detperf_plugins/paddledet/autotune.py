@@ -9,11 +9,13 @@ Method: `paddle.incubate.autotune.set_config` and `paddle.set_flags`, which no P
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.registry import put_back_later
 
 __all__ = ["set_autotune"]
 
@@ -30,7 +32,7 @@ DEVICE_KINDS = ("kernel", "layout")
 
 
 def set_autotune(config: Optional[Mapping[str, Any]] = None) -> str:
-    """Switch tuning on for this process.
+    """Switch tuning on for this process; `deactivate()` puts the flags back.
 
     Args:
         config: by kind, as `paddle.incubate.autotune.set_config` takes it, and `flags`:
@@ -65,10 +67,12 @@ def set_autotune(config: Optional[Mapping[str, Any]] = None) -> str:
         paddle.incubate.autotune.set_config(kinds)
     for name, value in flags.items():
         try:
+            before = paddle.get_flags([name])
             paddle.set_flags({name: value})
         except ValueError:
             logger.warning(f"autotune: this Paddle has no flag {name}: left out")
         else:
+            put_back_later(functools.partial(paddle.set_flags, before))
             on.append(f"{name}={value}")
     return f"autotune: {', '.join(on) if on else 'nothing'}"
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import functools
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet.registry import put_back_later
 
 __all__ = ["set_prefetch"]
 
 
 def set_prefetch(batches: int = 4) -> str:
     """Let every reader built after this keep that many batches for each of its workers; Paddle's own is 2.
+
+    `deactivate()` ends it.
 
     A batch of N images of H x W costs 12 N H W bytes, in shared memory where `use_shared_memory` is on.
 
@@ -33,5 +36,7 @@ def set_prefetch(batches: int = 4) -> str:
     from paddle.io import DataLoader
     from ppdet.data import reader
 
+    before = reader.DataLoader
+    put_back_later(lambda: setattr(reader, "DataLoader", before))
     reader.DataLoader = functools.partial(DataLoader, prefetch_factor=batches)
     return f"prefetch: {batches} batches a worker"

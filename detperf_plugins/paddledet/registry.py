@@ -25,6 +25,7 @@ __all__ = [
     "arguments_of",
     "deactivate",
     "inherit_section",
+    "put_back_later",
     "shared_settings",
 ]
 
@@ -71,6 +72,8 @@ PARTS: tuple[Part, ...] = (
 # Undo functions of what is active now, in the order in which it was done.
 _undo: list[Callable[[], None]] = []
 _replacing = False
+# The same for what a config sets without the parts: readers, flags.
+_put_back: list[Callable[[], None]] = []
 
 
 def active() -> bool:
@@ -120,11 +123,17 @@ def activate(replace: bool = False) -> str:
 
 
 def deactivate() -> None:
-    """Put PaddleDetection back as it was before `activate()`; nothing where it is not active."""
+    """Put PaddleDetection back as it was before `activate()`, and the readers and flags that a config set."""
     global _replacing
-    while _undo:
-        _undo.pop()()
+    for changes in (_undo, _put_back):
+        while changes:
+            changes.pop()()
     _replacing = False
+
+
+def put_back_later(undo: Callable[[], None]) -> None:
+    """Let `deactivate()` call `undo`, whether `activate()` comes before, after or never."""
+    _put_back.append(undo)
 
 
 def inherit_section(config: Any, stock: str) -> dict[str, Any]:

@@ -27,6 +27,25 @@ def test_operators_forward_and_backward():
     assert both.host_reads == 0
 
 
+def test_gradients_of_a_network_have_a_node_for_each_operator():
+    """Convolutions too, whose nodes are written by hand and named otherwise."""
+    layer, image = paddle.nn.Conv2D(1, 2, 3), paddle.rand([1, 1, 8, 8])
+    image.stop_gradient = False
+
+    def step():
+        paddle.nn.functional.relu(layer(image)).sum().backward()
+
+    step()
+    found = count(step, backward=True).gradients
+    assert {name.replace("Final", ""): number for name, number in found.items()} == {
+        "Conv2dGradNode": 1,
+        "AddGradNode": 1,  # the bias,
+        "ReshapeGradNode": 1,  # which Paddle brings into shape first
+        "ReluGradNode": 1,
+        "SumGradNode": 1,
+    }
+
+
 def test_reads_count_once_each():
     x = paddle.to_tensor([2.0])
     with host_reads() as found:

@@ -6,6 +6,7 @@ import paddle
 import pytest
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.paddledet import activate, deactivate
 from detperf_plugins.paddledet.autotune import set_autotune
 from detperf_plugins.paddledet.prefetch import set_prefetch
 
@@ -42,7 +43,8 @@ def test_flags(asked, caplog):
         said = set_autotune({"flags": {FLAG: True, "FLAGS_cudnn_exhaustive_search": True}})
         assert paddle.get_flags([FLAG]) == {FLAG: True}
     finally:
-        paddle.set_flags({FLAG: False})
+        deactivate()
+    assert paddle.get_flags([FLAG]) == {FLAG: False}
     assert said == f"autotune: {FLAG}=True" and asked == []
     assert "this Paddle has no flag FLAGS_cudnn_exhaustive_search" in caplog.text
 
@@ -74,12 +76,18 @@ def test_paddle_takes_what_we_hand_over():
     assert set_autotune({**off, "layout": {"enable": False}}) == "autotune: nothing"
 
 
-def test_prefetch_reaches_the_reader(monkeypatch):
+@pytest.mark.parametrize("with_parts", [False, True])
+def test_prefetch_reaches_the_reader_until_deactivated(with_parts):
     from ppdet.data import reader
 
-    monkeypatch.setattr(reader, "DataLoader", reader.DataLoader)
+    stock = reader.DataLoader
+    set_prefetch(3)
+    if with_parts:
+        activate()
     assert set_prefetch(5) == "prefetch: 5 batches a worker"
     assert reader.DataLoader([1, 2], num_workers=0).prefetch_factor == 5
+    deactivate()
+    assert reader.DataLoader is stock
     for wrong in (0, 2.0, True, "4"):
         with pytest.raises(DetperfError, match="must be 1 or more"):
             set_prefetch(wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detperf_plugins.patching import series
+from tests.patches.support import BASE, FIRST, OLDER, SECOND, THIRD, write_series, write_tree
 
 
 @pytest.fixture()
@@ -13,3 +14,12 @@ def shipped(monkeypatch, tmp_path):
     folder = tmp_path / "shipped"
     monkeypatch.setattr(series, "patches_dir", lambda: folder)
     return folder
+
+
+@pytest.fixture()
+def tree(shipped, tmp_path):
+    """A checkout of the newer version; patch 2 needs 1, and 3 stands alone."""
+    write_series(shipped, {"old": OLDER, "new": [BASE, FIRST, SECOND, THIRD]}, depends={2: [1]})
+    root = write_tree(tmp_path / "checkout", BASE)
+    (root / "setup.py").write_text("")
+    return root

@@ -8,13 +8,46 @@ import os
 import stat
 from pathlib import Path
 
+from detperf_plugins.patching.engine import open_job, revert_all
 from detperf_plugins.patching.tree import blob_name
 
-__all__ = ["Files", "mail", "patch_text", "picture", "write_series", "write_tree"]
+__all__ = [
+    "BASE",
+    "FIRST",
+    "OLDER",
+    "PLAIN",
+    "SECOND",
+    "THIRD",
+    "Files",
+    "apply",
+    "mail",
+    "patch_text",
+    "picture",
+    "revert",
+    "states",
+    "write_series",
+    "write_tree",
+]
 
 # Content by path; None for no such file.
 Files = dict[str, bytes]
 SENDER = "detperf-plugins developers <detperf-plugins@users.noreply.github.com>"
+
+# Trees of a made-up host: before the series, after each of its three patches, and those of an older version.
+PLAIN = b"".join(b"line %d\n" % number for number in range(1, 21))
+BASE = {"host/a.py": PLAIN, "host/b.py": PLAIN, "tools/run.py": PLAIN}
+FIRST = {**BASE, "host/a.py": PLAIN.replace(b"line 3\n", b"line 3\nthree and a half\n")}
+SECOND = {
+    **FIRST,
+    "host/a.py": FIRST["host/a.py"].replace(b"half\n", b"half, changed\n"),
+    "host/new/c.py": b"created\n",
+}
+THIRD = {
+    **SECOND,
+    "host/b.py": PLAIN.replace(b"line 9\n", b""),
+    "tools/run.py": PLAIN.replace(b"line 5\n", b"five\n"),
+}
+OLDER = [{**tree, "host/a.py": b"older\n" + tree["host/a.py"]} for tree in (BASE, FIRST, SECOND, THIRD)]
 
 
 def picture(root: Path) -> dict[str, tuple]:
@@ -105,3 +138,20 @@ def write_series(
     }
     (folder / "series.yml").write_text(json.dumps(text), encoding="utf-8")
     return root
+
+
+def states(root, **options):
+    with open_job(root, **options) as job:
+        return {row.patch.number: row.state for row in job.check([])}
+
+
+def apply(root, *names, **options):
+    with open_job(root, **options) as job:
+        return [row.patch.number for row in job.apply(list(names)) if row.state == "applies"]
+
+
+def revert(root, *names):
+    if not names:
+        return [entry.number for entry in revert_all(root)[1]]
+    with open_job(root) as job:
+        return [entry.number for entry in job.revert(list(names))]
