@@ -113,7 +113,8 @@ def report() -> list[dict[str, Any]]:
     rows += [*environment.mindspore_rows(), *environment.ascend_rows(), *environment.rank_rows()]
     rows.append(zlib_row())
     built = native.available()
-    rows.append(_row("part", "compiled kernels", "built" if built else "missing", built, native.why_not()))
+    state = ", ".join(filter(None, ("built", native.instructions()))) if built else "missing"
+    rows.append(_row("part", "compiled kernels", state, built, native.why_not()))
     ready = hosts.paddle_host().supported and hosts.paddledet_host().supported
     for part, needs in {
         "PolygonMaskAssigner (host)": built,

@@ -18,7 +18,7 @@ try:
 except ImportError as _error:
     _reason = str(_error)
 
-__all__ = ["available", "kernels", "why_not"]
+__all__ = ["available", "instructions", "kernels", "why_not"]
 
 
 def available() -> bool:
@@ -29,6 +29,11 @@ def available() -> bool:
 def why_not() -> str:
     """The reason where `available()` is False, else an empty string."""
     return _reason
+
+
+def instructions() -> str:
+    """What the kernels use of this processor beyond its basic set: "avx2", "ssse3" or "" (or none built)."""
+    return _compiled.simd if _compiled is not None else ""
 
 
 def kernels() -> ModuleType:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from detperf_plugins.native import instructions
 from detperf_plugins.native.match import match_boxes
 from detperf_plugins.native.proposals import propose
+from tests.tied_overlaps import ANCHOR, PADDLES_ROWS, boxes_with, heights
 
 
 def overlaps(boxes: np.ndarray, anchors: np.ndarray) -> np.ndarray:
@@ -78,6 +82,24 @@ def test_labels(anchors, boxes, data, ignore, low_quality):
         assert decided.sum() == (labels[0] == 1).sum()
     else:
         assert not matches.any()
+
+
+def test_among_equal_overlaps_the_match_is_paddles():
+    """Whatever standard library the kernels were built with: the wheels are not built with Paddle's."""
+    found = []
+    for count in range(1, len(PADDLES_ROWS) + 1):
+        boxes = boxes_with(heights(count))
+        found.append(int(match_boxes(ANCHOR, boxes, [0, count], np.zeros(count), 0.7, 0.3)[1][0, 0]))
+    assert found == PADDLES_ROWS
+
+
+def test_the_kernels_use_what_the_processor_has():
+    """Asked of the system: a wheel's own runtime may not know."""
+    try:
+        flags = set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
+    except (OSError, TypeError):
+        pytest.skip("this system does not say what its processor has")
+    assert instructions() == next((name for name in ("avx2", "ssse3") if name in flags), "")
 
 
 def random_boxes(rng: np.random.Generator, count: int, extent: float = 500) -> np.ndarray:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 import paddle
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from ppdet.modeling.proposal_generator.anchor_generator import AnchorGenerator
 from ppdet.modeling.proposal_generator.target import label_box
 from ppdet.modeling.proposal_generator.target_layer import RPNTargetAssign
 
+from detperf_plugins.native.match import match_boxes
 from detperf_plugins.paddledet.anchors import AnchorSettings, difference
 from detperf_plugins.paddledet.rpn_targets import PerfRPNTargetAssign, match_batch
 from detperf_plugins.paddledet.sampling import sample_labels
 from tests.paddledet.boxes import KINDS, batch_inputs
+from tests.tied_overlaps import ANCHOR, PADDLES_ROWS, boxes_with, heights
 
 FPN = {
     "anchor_sizes": [[16], [32], [64], [96], [128]],
@@ -78,6 +83,26 @@ def test_500_images_have_stocks_labels_and_matches():
             crowds += int(flags[image].sum())
     assert foreground > 1000
     assert crowds > 100
+
+
+def topk_row(height: np.ndarray) -> int:
+    column = paddle.to_tensor(height.reshape(-1, 1).astype(np.float32))
+    return int(paddle.topk(column, k=1, axis=0)[1])
+
+
+def test_the_rows_noted_as_paddles_are_paddles():
+    assert [topk_row(heights(count)) for count in range(1, len(PADDLES_ROWS) + 1)] == PADDLES_ROWS
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    hnp.arrays(np.int64, st.integers(1, 70), elements=st.integers(0, 5))
+    | hnp.arrays(np.int64, st.integers(50, 64), elements=st.integers(0, 39))
+)
+def test_among_equal_overlaps_the_match_is_topks(height):
+    boxes = boxes_with(height)
+    _, matches = match_boxes(ANCHOR, boxes, [0, len(boxes)], np.zeros(len(boxes)), 0.7, 0.3)
+    assert matches[0, 0] == topk_row(height)
 
 
 @pytest.mark.parametrize("ignore_thresh", [-1.0, 0.4])

@@ -73,11 +73,11 @@ struct Border {
           if (to > touched_high) std::fill(nearest.begin() + touched_high + 1, nearest.begin() + to + 1, reach * reach);
           touched_low = std::min(touched_low, from), touched_high = std::max(touched_high, to);
         }
-        border_edge_row(edge, row, from - box[0], to - from + 1, nearest.data() + from);
+        dispatch<border_edge_row>(edge, row, from - box[0], to - from + 1, nearest.data() + from);
         if (!mended) lose_as_stock(edge, row, from - box[0], to - from + 1, nearest.data() + from);
       }
       if (touched_low <= touched_high)
-        border_row(nearest.data() + touched_low, touched_high - touched_low + 1, reach,
+        dispatch<border_row>(nearest.data() + touched_low, touched_high - touched_low + 1, reach,
                    map + y * width + touched_low);
     }
   }

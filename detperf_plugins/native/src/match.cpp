@@ -11,7 +11,7 @@ namespace {
 // Tiles handled by one task: the unit in which threads share an image.
 constexpr int64_t kRun = 64;
 
-DETPERF_CLONES void overlap_row(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
+DETPERF_LOOP void overlap_row(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
                                 const float* __restrict y1, const float* __restrict area, int n,
                                 const float* __restrict box, float area_of_box, float* __restrict out) {
   const float b[4] = {box[0], box[1], box[2], box[3]};
@@ -19,7 +19,7 @@ DETPERF_CLONES void overlap_row(const float* __restrict x0, const float* __restr
 }
 
 // Folds one box's overlaps into the running best of a tile; returns the row's maximum.
-DETPERF_CLONES float fold_row(const float* __restrict row, int n, int32_t box, float* __restrict value,
+DETPERF_LOOP float fold_row(const float* __restrict row, int n, int32_t box, float* __restrict value,
                               int32_t* __restrict match, int32_t* __restrict tied) {
   constexpr int kLanes = 8;
   float lane[kLanes] = {0};
@@ -81,7 +81,7 @@ class Matcher {
         fill_row(tile, n, image.boxes + 4 * g, row);
         if (ignoring)
           for (int i = 0; i < n; ++i) row[i] = ignored[i] ? -1.f : row[i];
-        best[g].add(fold_row(row, n, g, value, match, tied), tile, tile, rule_.tolerance);
+        best[g].add(dispatch<fold_row>(row, n, g, value, match, tied), tile, tile, rule_.tolerance);
       }
       for (int i = 0; i < n; ++i) {
         const bool skip = ignoring && ignored[i];
@@ -123,8 +123,8 @@ class Matcher {
  private:
   void fill_row(int64_t tile, int n, const float* box, float* row) const {
     const int64_t at = tile * kTile;
-    overlap_row(anchors_.x0.data() + at, anchors_.y0.data() + at, anchors_.x1.data() + at, anchors_.y1.data() + at,
-                anchors_.area.data() + at, n, box, box_area(box), row);
+    dispatch<overlap_row>(anchors_.x0.data() + at, anchors_.y0.data() + at, anchors_.x1.data() + at,
+                          anchors_.y1.data() + at, anchors_.area.data() + at, n, box, box_area(box), row);
   }
 
   bool mark_ignored(const Image& image, int64_t tile, int n, uint8_t* ignored) const {

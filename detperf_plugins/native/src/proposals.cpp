@@ -15,7 +15,7 @@ struct Level {
   int64_t scores, deltas, anchors, cells, per_cell;
 };
 
-DETPERF_CLONES void suppress(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
+DETPERF_LOOP void suppress(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
                              const float* __restrict y1, const float* __restrict area, int64_t from, int64_t count,
                              int64_t kept, float threshold, int32_t* __restrict dead) {
   const float left = x0[kept], top = y0[kept], right = x1[kept], bottom = y1[kept], size = area[kept];
@@ -36,8 +36,8 @@ std::vector<int32_t> survivors(const BoxColumns& boxes, float threshold, int64_t
     if (dead[i]) continue;
     kept.push_back(static_cast<int32_t>(i));
     if (most > 0 && static_cast<int64_t>(kept.size()) == most) break;
-    suppress(boxes.x0.data(), boxes.y0.data(), boxes.x1.data(), boxes.y1.data(), boxes.area.data(), i + 1, boxes.size(),
-             i, threshold, dead.data());
+    dispatch<suppress>(boxes.x0.data(), boxes.y0.data(), boxes.x1.data(), boxes.y1.data(), boxes.area.data(), i + 1,
+                       boxes.size(), i, threshold, dead.data());
   }
   return kept;
 }

@@ -45,7 +45,7 @@ void mix_taps(Rows<uint8_t, nb::shape<-1, -1, 3>> source, In<int32_t, nb::shape<
     const Tap& tap = row_taps[y];
     const int32_t* upper = mixed(tap.at, tap.next);
     const int32_t* lower = mixed(tap.next, tap.at);
-    mix_rows(upper, lower, tap.first, tap.second, 3 * width, target + 3 * width * y);
+    dispatch<mix_rows>(upper, lower, tap.first, tap.second, 3 * width, target + 3 * width * y);
   }
 }
 
@@ -64,9 +64,9 @@ void warp_region(Rows<uint8_t, nb::shape<-1, -1, 3>> source, In<double, nb::shap
     along_x[x] = fixed(m[0] * static_cast<double>(left + x)) - (source_left << 10);
     along_y[x] = fixed(m[3] * static_cast<double>(left + x)) - (source_top << 10);
   }
-#ifdef DETPERF_SSSE3
+#ifdef DETPERF_X86
   // Offsets are counted in 32 bits.
-  static const bool fits = __builtin_cpu_supports("ssse3");
+  static const bool fits = processor.ssse3;
   const bool ssse3 = fits && from.height * from.stride < INT32_MAX;
   std::vector<Place> places(width);
 #endif
@@ -75,7 +75,7 @@ void warp_region(Rows<uint8_t, nb::shape<-1, -1, 3>> source, In<double, nb::shap
     const int32_t x0 = fixed(m[1] * row + m[2]) + 16, y0 = fixed(m[4] * row + m[5]) + 16;
     uint8_t* pixels = target + 3 * width * y;
     int64_t done = 0;
-#ifdef DETPERF_SSSE3
+#ifdef DETPERF_X86
     if (ssse3) done = warp_row_ssse3(from, along_x.data(), along_y.data(), x0, y0, width, places.data(), pixels);
 #endif
     warp_row(from, along_x.data(), along_y.data(), x0, y0, done, width, pixels);

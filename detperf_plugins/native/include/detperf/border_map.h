@@ -100,7 +100,7 @@ inline BorderEdge border_edge(const double* a, const double* b, double left, dou
 }
 
 // nearest[i] = min(nearest[i], squared distance of pixel (first + i, y) to the edge).
-DETPERF_CLONES inline void border_edge_row(const BorderEdge& edge, double y, int64_t first, int64_t count,
+DETPERF_LOOP void border_edge_row(const BorderEdge& edge, double y, int64_t first, int64_t count,
                                            double* nearest) {
   const double dy = y - edge.ay, ey = y - edge.by, dy2 = dy * dy, ey2 = ey * ey;
   const double along = dy * edge.ex, per_length = edge.squared > 0 ? 1.0 / edge.squared : 0.0;
@@ -145,7 +145,7 @@ inline void lose_as_stock(const BorderEdge& edge, double y, int64_t first, int64
 }
 
 // border[i] = max(border[i], 1 - distance / reach), rounded to float where numpy rounds; NaN changes nothing.
-DETPERF_CLONES inline void border_row(const double* nearest, int64_t count, double reach, float* border) {
+DETPERF_LOOP void border_row(const double* nearest, int64_t count, double reach, float* border) {
   const float per = static_cast<float>(reach);
   for (int64_t i = 0; i < count; ++i) {
     const float distance = static_cast<float>(std::sqrt(nearest[i])) / per;

@@ -65,16 +65,34 @@ inline float overlap(float ax0, float ay0, float ax1, float ay1, float a_area, c
 
 inline float box_area(const float* box) { return (box[2] - box[0]) * (box[3] - box[1]); }
 
-// The row that paddle.topk(k=1, axis=0) returns for a column on the CPU. Among equal values it is not the
-// first: Paddle calls nth_element up to 64 rows and partial_sort above, and this repeats both.
+// The row that paddle.topk(k=1, axis=0) returns for a column on the CPU. Among equal values it is not always the first:
+// up to 64 rows Paddle calls std::nth_element, and what that leaves in front depends on how it partitions. Paddle is
+// built with libstdc++, whose steps are repeated here, since this may be built with another library.
 inline int32_t topk_row(std::vector<std::pair<float, int32_t>>& column) {
-  auto above = [](const std::pair<float, int32_t>& a, const std::pair<float, int32_t>& b) { return a.first > b.first; };
-  if (column.size() > 64) {
-    std::partial_sort(column.begin(), column.begin() + 1, column.end(), above);
-  } else {
-    std::nth_element(column.begin(), column.begin(), column.end(), above);
+  auto above = [&](int64_t a, int64_t b) { return column[a].first > column[b].first; };
+  int64_t end = static_cast<int64_t>(column.size());
+  int rounds = 0;  // after two for each halving of the column the partitions are given up for a heap
+  if (end <= 64)
+    for (int64_t rest = end; rest > 1; rest /= 2) rounds += 2;
+  while (end > 3 && rounds-- > 0) {
+    const int64_t low = 1, middle = end / 2, high = end - 1;
+    const int64_t median = above(low, middle) ? (above(middle, high) ? middle : above(low, high) ? high : low)
+                                              : (above(low, high) ? low : above(middle, high) ? high : middle);
+    std::swap(column[0], column[median]);
+    int64_t left = 1, right = end;
+    for (;; ++left) {
+      while (above(left, 0)) ++left;
+      do --right;
+      while (above(0, right));
+      if (left >= right) break;
+      std::swap(column[left], column[right]);
+    }
+    end = left;
   }
-  return column.front().second;
+  int64_t first = 0;  // the heap, and the sort of the last three, leave the first of the highest
+  for (int64_t row = 1; row < end; ++row)
+    if (above(row, first)) first = row;
+  return column[first].second;
 }
 
 }  // namespace detperf

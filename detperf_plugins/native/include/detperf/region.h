@@ -8,9 +8,8 @@
 
 #include "detperf/simd.h"
 
-#if defined(__GNUC__) && defined(__x86_64__)
+#ifdef DETPERF_X86
 #include <immintrin.h>
-#define DETPERF_SSSE3 1
 #endif
 
 namespace detperf {
@@ -42,10 +41,10 @@ inline void mix_columns(const uint8_t* row, const Tap* taps, int64_t begin, int6
   }
 }
 
-#ifdef DETPERF_SSSE3
+#ifdef DETPERF_X86
 // The same, from column 0 to where a read of 8 bytes would leave the row of `width` pixels (taps must not fall)
 // or a write of 4 values would leave `out`; returns that column.
-__attribute__((target("ssse3"))) inline int64_t mix_columns_ssse3(const uint8_t* row, int64_t width, const Tap* taps,
+DETPERF_TARGET("ssse3") inline int64_t mix_columns_ssse3(const uint8_t* row, int64_t width, const Tap* taps,
                                                                   int64_t count, int32_t* out) {
   const __m128i pairs = _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
   int64_t x = 0;
@@ -61,15 +60,14 @@ __attribute__((target("ssse3"))) inline int64_t mix_columns_ssse3(const uint8_t*
 
 inline void mix_row(const uint8_t* row, int64_t width, const Tap* taps, int64_t count, int32_t* out) {
   int64_t done = 0;
-#ifdef DETPERF_SSSE3
-  static const bool ssse3 = __builtin_cpu_supports("ssse3");
-  if (ssse3) done = mix_columns_ssse3(row, width, taps, count, out);
+#ifdef DETPERF_X86
+  if (processor.ssse3) done = mix_columns_ssse3(row, width, taps, count, out);
 #endif
   (void)width;
   mix_columns(row, taps, done, count, out);
 }
 
-DETPERF_CLONES inline void mix_rows(const int32_t* upper, const int32_t* lower, int32_t first, int32_t second,
+DETPERF_LOOP void mix_rows(const int32_t* upper, const int32_t* lower, int32_t first, int32_t second,
                                     int64_t count, uint8_t* out) {
   for (int64_t i = 0; i < count; ++i) {
     const int32_t value = (((first * (upper[i] >> 4)) >> 16) + ((second * (lower[i] >> 4)) >> 16) + 2) >> 2;
@@ -105,14 +103,14 @@ inline void warp_row(const Source& source, const int32_t* along_x, const int32_t
     sample_between(source, (x0 + along_x[i]) >> 5, (y0 + along_y[i]) >> 5, out + 3 * i);
 }
 
-#ifdef DETPERF_SSSE3
+#ifdef DETPERF_X86
 // Where one pixel of a warp reads: the byte offset of its upper left source pixel (below 0: not within reach of a
 // read of 8 bytes), and its weights, packed for the instructions below.
 struct Place {
   int32_t offset, across, down;
 };
 
-DETPERF_CLONES inline void warp_places(const Source& source, const int32_t* along_x, const int32_t* along_y,
+DETPERF_LOOP void warp_places(const Source& source, const int32_t* along_x, const int32_t* along_y,
                                        int32_t x0, int32_t y0, int64_t count, Place* places) {
   const int32_t inside_x = static_cast<int32_t>(source.width - 2), inside_y = static_cast<int32_t>(source.height - 1);
   const int32_t stride = static_cast<int32_t>(source.stride);
@@ -127,10 +125,10 @@ DETPERF_CLONES inline void warp_places(const Source& source, const int32_t* alon
 }
 
 // Pixels 0 to count - 1 of a row; writes 4 bytes a pixel, so the last one is left to warp_row.
-__attribute__((target("ssse3"))) inline int64_t warp_row_ssse3(const Source& source, const int32_t* along_x,
+DETPERF_TARGET("ssse3") inline int64_t warp_row_ssse3(const Source& source, const int32_t* along_x,
                                                                const int32_t* along_y, int32_t x0, int32_t y0,
                                                                int64_t count, Place* places, uint8_t* out) {
-  warp_places(source, along_x, along_y, x0, y0, count, places);
+  dispatch<warp_places>(source, along_x, along_y, x0, y0, count, places);
   const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   const __m128i half = _mm_set1_epi32(512);
   int64_t i = 0;
