@@ -2,7 +2,7 @@
 
 Forward operators are counted by Paddle itself, inside every generated API (FLAGS_low_precision_op_list,
 which passes over gradients); gradient operators by its profiler. Host reads are counted at the Python
-methods through which a value leaves a tensor. All work on a CPU, where a read costs nothing, as a
+calls through which a value leaves a tensor. All work on a CPU, where a read costs nothing, as a
 stand-in for a GPU, where each one waits for the device.
 """
 
@@ -58,40 +58,40 @@ def host_reads() -> Iterator[Counter[str]]:
     Reads inside Paddle's own C++ (`nms` and `nonzero` wait for their sizes) are not seen.
     """
     import paddle
+    from paddle.utils import dlpack
 
-    tensor = paddle.Tensor
     found: Counter[str] = Counter()
     depth = 0
 
     def counting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal depth
             if depth == 0:
                 found[name] += 1
             depth += 1
             try:
-                return method(self, *args, **kwargs)
+                return method(*args, **kwargs)
             finally:
                 depth -= 1
 
         return counted
 
     missing = object()
-    originals = {}
-    for name in READING:
-        method = getattr(tensor, name, None)
+    originals = []
+    for owner, name in [*((paddle.Tensor, name) for name in READING), (dlpack, "to_dlpack")]:
+        method = getattr(owner, name, None)
         if method is None or method is getattr(object, name, None):
             continue
-        originals[name] = tensor.__dict__.get(name, missing)
-        setattr(tensor, name, counting(name, method))
+        originals.append((owner, name, vars(owner).get(name, missing)))
+        setattr(owner, name, counting(name, method))
     try:
         yield found
     finally:
-        for name, method in originals.items():
+        for owner, name, method in originals:
             if method is missing:
-                delattr(tensor, name)
+                delattr(owner, name)
             else:
-                setattr(tensor, name, method)
+                setattr(owner, name, method)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import paddle
+from paddle.utils import dlpack
 
 from detperf_plugins.native.proposals import propose
 from detperf_plugins.paddledet.anchors import AnchorSettings, Grids
@@ -84,7 +85,7 @@ def propose_on_host(
     Returns:
         Per image float32 [n, 4], best first; one box of zeros where nothing is left.
     """
-    values = logits.numpy()
+    values = _read(logits)
     boxes, _ = propose(
         values,
         layout.levels,
@@ -98,6 +99,26 @@ def propose_on_host(
         generator.post_nms_top_n,
     )
     return [paddle.to_tensor(one) for one in boxes]
+
+
+class _Exported:
+    """A tensor on the host as numpy asks for it; Paddle 2.6's own tensor has no such method."""
+
+    def __init__(self, tensor: paddle.Tensor) -> None:
+        self.tensor = tensor.detach()
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return dlpack.to_dlpack(self.tensor)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+
+def _read(tensor: paddle.Tensor) -> np.ndarray:
+    """Values of a tensor on the host, read-only and without a copy: `numpy()` makes one even there."""
+    if not hasattr(np, "from_dlpack"):  # numpy 1.21
+        return tensor.numpy()
+    return np.from_dlpack(_Exported(tensor))
 
 
 def propose_on_device(

@@ -7,6 +7,8 @@ import pytest
 
 paddle = pytest.importorskip("paddle")
 
+from paddle.utils import dlpack  # noqa: E402
+
 from detperf_plugins.measure.counters import READING, count, host_reads, operators  # noqa: E402
 
 
@@ -54,8 +56,9 @@ def test_reads_count_once_each():
         float(x)
         bool(x > 1)
         np.asarray(x)
-    assert sum(found.values()) == 5
-    assert found["item"] == 1
+        dlpack.to_dlpack(x)
+    assert sum(found.values()) == 6
+    assert found["item"] == found["to_dlpack"] == 1
 
 
 def test_the_agreement_with_the_profiler():
