@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import multiprocessing
 import tempfile
 from pathlib import Path
 from typing import Any, Optional
@@ -44,7 +45,7 @@ def transforms(
         False, "--targets", help="Measure the target maps alone, by number of texts and of corners."
     ),
     workers: Optional[list[int]] = typer.Option(
-        None, help="Workers of --loader (2) or --probe (1, 2, 4...)."
+        None, help="Workers of --loader (2) or --probe (1, 2, 4...), at most the cores."
     ),
     kind: list[str] = typer.Option(list(KINDS), help="threads or processes, for --loader and --probe."),
     batch_size: int = typer.Option(8, min=1, help="Samples a batch, for --loader and --probe."),
@@ -58,6 +59,12 @@ def transforms(
         unknown = sorted(set(given) - set(known))
         if unknown:
             raise UnreadableInput(f"--{name} {unknown[0]} is unknown; there are: {', '.join(known)}")
+    cores = multiprocessing.cpu_count()
+    for count in workers or []:
+        if not 1 <= count <= cores:
+            raise UnreadableInput(
+                f"--workers {count}: MindSpore takes 1 to {cores} on this machine, its cores"
+            )
     least, most = _pair(polygons, "-", "--polygons")
     width, height = _pair(size, "x", "--size")
     from detperf_plugins.mindocr import activate
@@ -86,7 +93,7 @@ def transforms(
             if probe:
                 made = transform_bench.probe_loader(file, Path(folder), perf, workers, kind, batch_size)
             elif loader:
-                counts = workers or [2]
+                counts = workers or [min(2, cores)]
                 made = [
                     row
                     for count in counts

@@ -113,6 +113,7 @@ def work(tmp_path, monkeypatch) -> Path:
             f"{name}: {{dataset_dir: {tmp_path}/DIR}}\n" for name in ("TrainDataset", "EvalDataset")
         )
         (tmp_path / "CONFIG.yml").write_text(f"_BASE_: ['{base}']\n{sets}")
+        (tmp_path / "my_config.yml").write_text("_BASE_: [CONFIG.yml]\nweight_decay: 0.0002\n")
     else:
         base = ROOT / "configs" / "mindocr" / "tiny" / "db_r18_scene_text.yml"
         (tmp_path / "CONFIG.yml").write_text(f"_BASE_: ['{base}']\nscheduler: {{num_epochs: 1}}\n")

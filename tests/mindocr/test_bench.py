@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from detperf_plugins.cli import _load_verbs, app
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.measure.tables import regenerated
 from detperf_plugins.mindocr import activate, overlay_bench
@@ -54,6 +57,14 @@ def test_transforms_are_timed_and_their_memory_told(tmp_path):
     files = ["transforms.json", "transforms-cached.json", "transforms-dense.json"]
     assert shown(tmp_path, "transforms", files, rows).count("| 2 texts of 4 corners, exact |") == 3
     assert "| ShrinkBinaryMap + BorderMap |" in shown(tmp_path, "transforms-parts", files, rows)
+
+
+@pytest.mark.parametrize("count", [0, 1000])
+def test_more_workers_than_cores_are_one_sentence(count):
+    _load_verbs()
+    done = CliRunner().invoke(app, ["bench", "transforms", "--loader", "--workers", str(count)])
+    assert isinstance(done.exception, UnreadableInput)
+    assert f"--workers {count}: MindSpore takes 1 to {os.cpu_count()} on this machine" in str(done.exception)
 
 
 def test_target_maps_grow_and_stay_equal(tmp_path):
