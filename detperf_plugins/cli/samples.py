@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -9,6 +11,7 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+from detperf_plugins.errors import DetperfError
 
 __all__ = ["samples"]
 
@@ -16,6 +19,16 @@ samples = typer.Typer(
     name="samples", help="Generate small data sets, convert annotations.", no_args_is_help=True
 )
 app.add_typer(samples)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an error of the file system into the one sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.strerror}: {error.filename}" if error.strerror else error
+        raise DetperfError(f"cannot write {path}: {reason}") from error
 
 
 @samples.command()
@@ -29,7 +42,8 @@ def convert(
     """Write scene-text annotations as MindOCR label lines, one a picture."""
     from detperf_plugins.samples.convert import convert as run
 
-    result = run(source, out, images, kind)
+    with _writing(out):
+        result = run(source, out, images, kind)
     for sentence in result.left_out:
         console.print(f"[yellow]left out: {sentence}[/yellow]", soft_wrap=True)
     console.print(
@@ -51,9 +65,9 @@ def scene_text(
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
     """Generate words on noise with MindOCR label lines."""
-    from detperf_plugins.samples.scene_text import write_scene_text
+    from detperf_plugins.samples.scene_text import is_scene_text, write_scene_text
 
-    _generate(write_scene_text, folder, images, size, seed, json_path)
+    _generate(write_scene_text, ("labels.txt", is_scene_text), folder, images, size, seed, json_path)
 
 
 @samples.command()
@@ -67,22 +81,29 @@ def shapes(
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
     """Generate coloured shapes of three classes with COCO annotations."""
-    from detperf_plugins.samples.coco_shapes import write_coco_shapes
+    from detperf_plugins.samples.coco_shapes import is_shapes, write_coco_shapes
 
-    _generate(write_coco_shapes, folder, images, size, seed, json_path)
+    _generate(write_coco_shapes, ("annotations.json", is_shapes), folder, images, size, seed, json_path)
 
 
 def _generate(
     write: Callable[[Path, int, int, int], Path],
+    own: tuple[str, Callable[[Path], bool]],
     folder: Path,
     images: int,
     size: int,
     seed: int,
     json_path: Optional[Path],
 ) -> None:
+    from detperf_plugins.samples.keep import keep_foreign
+
+    with _writing(folder):
+        for name in ("train", "val"):
+            keep_foreign(folder / name, *own)
     rows = []
     for name, count, offset in (("train", images, 0), ("val", max(1, images // 4), 1)):
-        path = write(folder / name, count, size, seed + offset)
+        with _writing(folder):
+            path = write(folder / name, count, size, seed + offset)
         console.print(f"{count} pictures: {path}", soft_wrap=True)
         rows.append({"path": str(path), "pictures": count})
     write_json(json_path, rows, {"size": size, "seed": seed})

@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CLASSES", "write_coco_shapes"]
+from detperf_plugins.samples.keep import keep_foreign
+
+__all__ = ["CLASSES", "is_shapes", "write_coco_shapes"]
 
 CLASSES = ("triangle", "star", "blob")
+_INFO = {"description": "coloured shapes, generated"}
+
+
+def is_shapes(path: Path) -> bool:
+    """Whether an annotation file was written by `write_coco_shapes`: it opens with its `info`."""
+    opening = json.dumps({"info": _INFO})[:-1].encode()
+    with path.open("rb") as stream:
+        return stream.read(len(opening)) == opening
 
 
 def _outline(kind: int, centre: np.ndarray, radius: float, rng: np.random.Generator) -> np.ndarray:
@@ -52,13 +62,18 @@ def write_coco_shapes(folder: Path, images: int = 64, size: int = 128, seed: int
 
     Returns:
         The path of the annotation file.
+
+    Raises:
+        UnreadableInput: `folder` holds a data set that was not generated here; nothing is written.
+        OSError: a file cannot be written.
     """
     from PIL import Image, ImageDraw
 
+    keep_foreign(folder, "annotations.json", is_shapes)
     rng = np.random.default_rng(seed)
     (folder / "images").mkdir(parents=True, exist_ok=True)
     records: dict[str, Any] = {
-        "info": {"description": "coloured shapes, generated"},
+        "info": _INFO,
         "images": [],
         "annotations": [],
         "categories": [{"id": i + 1, "name": name} for i, name in enumerate(CLASSES)],

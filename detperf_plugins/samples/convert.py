@@ -64,8 +64,10 @@ def convert(source: Path, out: Path, images: Path | None = None, kind: str | Non
         kind: "mmocr", "icdar" or "totaltext"; recognised where None.
 
     Raises:
-        UnreadableInput: `source` cannot be read as its format, or nothing in it can be used.
+        UnreadableInput: `source` cannot be read as its format, or nothing in it can be used; or `out` exists
+            and holds something else.
         UnsupportedHost: Total-Text needs scipy.
+        OSError: `out` cannot be written.
     """
     kind = kind or format_of(source)
     if kind not in FORMATS:
@@ -84,8 +86,11 @@ def convert(source: Path, out: Path, images: Path | None = None, kind: str | Non
     if not lines:
         first = f": {result.left_out[0]}" if result.left_out else ""
         raise UnreadableInput(f"no record of {source} can be used{first}")
+    content = ("\n".join(lines) + "\n").encode()
+    if out.exists() and (not out.is_file() or out.read_bytes() != content):
+        raise UnreadableInput(f"{out} exists and holds something else; delete it or name another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out.write_bytes(content)
     return result
 
 

@@ -7,9 +7,31 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["write_scene_text"]
+from detperf_plugins.samples.keep import keep_foreign
+
+__all__ = ["is_scene_text", "write_scene_text"]
 
 LETTERS = "ABCDEFGHKLMNPRSTUVXYZ23456789"
+
+
+def is_scene_text(path: Path) -> bool:
+    """Whether a label file was written by `write_scene_text`: img_0.jpg, img_1.jpg, ... with words of
+    `LETTERS`, each in four corners."""
+    try:
+        rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+        return bool(rows) and all(
+            name == f"img_{index}.jpg" and all(map(_own_word, json.loads(label)))
+            for index, (name, label) in enumerate(rows)
+        )
+    except (ValueError, TypeError):  # another encoding, another number of columns, no JSON, no list
+        return False
+
+
+def _own_word(word: object) -> bool:
+    if not isinstance(word, dict) or list(word) != ["transcription", "points"]:
+        return False
+    text, points = word["transcription"], word["points"]
+    return (text == "###" or (3 <= len(text) <= 7 and set(text) <= set(LETTERS))) and len(points) == 4
 
 
 def _quad(rng: np.random.Generator, size: int, letters: int) -> np.ndarray:
@@ -38,10 +60,12 @@ def write_scene_text(folder: Path, images: int = 32, size: int = 320, seed: int 
         The label file: a line a picture, `name<TAB>[{"transcription": ..., "points": [[x, y], ...]}, ...]`.
 
     Raises:
+        UnreadableInput: `folder` holds a data set that was not generated here; nothing is written.
         OSError: a file cannot be written.
     """
     import cv2
 
+    keep_foreign(folder, "labels.txt", is_scene_text)
     rng = np.random.default_rng(seed)
     (folder / "images").mkdir(parents=True, exist_ok=True)
     lines = []
