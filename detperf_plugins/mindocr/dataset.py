@@ -1,8 +1,9 @@
 """`PerfDetDataset`: DetDataset with its labels mended, its pipeline rewritten, no picture lost for a label.
 
 Stock drops a picture in every epoch for one bad box, dies where the first record is bad, and recurses
-without end where all are. Here every fault of a label file is repaired or ignored alone and named once; a
-picture that cannot be decoded is named once and the next one takes its place.
+without end where all are. Here every fault of a label file is repaired or ignored alone and named once. A
+picture that cannot be decoded is named once, too: in a training the next one takes its place, in an
+evaluation, where that one would count twice, its record is left out.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import cv2
 import mindspore as ms
 import numpy as np
 from mindocr.data.base_dataset import BaseDataset
 from mindocr.data.det_dataset import DetDataset
 from mindocr.data.transforms.transforms_factory import create_transforms, run_transforms
 
+from detperf_plugins.doctor.labels.pictures import read_header
 from detperf_plugins.errors import DetperfError, UnreadableInput
-from detperf_plugins.mindocr.labels import read_labels
+from detperf_plugins.mindocr.labels import Record, read_labels
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 from detperf_plugins.mindocr.seeding import Seeds
@@ -90,6 +94,7 @@ class PerfDetDataset(DetDataset):
             [sample_ratio] * len(self.label_file) if isinstance(sample_ratio, (int, float)) else sample_ratio
         )
         self._origins: list[str] = []
+        self._training = is_train
         self.data_list = self.load_data_list(
             self.label_file, ratios, is_train if shuffle is None else shuffle
         )
@@ -116,6 +121,8 @@ class PerfDetDataset(DetDataset):
             records, faults = read_labels(file, folder, **self._labels)
             for fault in faults:
                 logger.warning(str(fault))
+            if not self._training and self._labels["check_pictures"]:
+                records = _decodable(file, folder, records)
             count = round(len(records) * ratio)
             for record in random.sample(records, count) if shuffle else records[:count]:
                 self._origins.append(f"{file}:{record.line}")
@@ -180,6 +187,24 @@ class PerfDetDataset(DetDataset):
             logger.warning(
                 f"{self._origins[index]}: {error or type(error).__name__}; another sample takes its place"
             )
+
+
+def _decodable(file: str, folder: str, records: Sequence[Record]) -> list[Record]:
+    """The records whose pictures can be decoded; the others are named. Where a header can be read, it is
+    believed."""
+    kept = []
+    for record in records:
+        path = Path(folder, record.picture)
+        if read_header(path) is not None or cv2.imread(str(path)) is not None:
+            kept.append(record)
+        else:
+            logger.warning(
+                f"{file}:{record.line}: {path} is no picture that OpenCV can decode; the record is left out: "
+                "replace the file"
+            )
+    if not kept:
+        raise UnreadableInput(f"{file}: none of its pictures can be decoded")
+    return kept
 
 
 def _run_seed() -> int:

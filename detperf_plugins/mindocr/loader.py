@@ -21,9 +21,8 @@ AUTO = "auto"
 _GOOD_ENOUGH = 0.95  # of the best rate: fewer workers are then worth more
 
 
-# What a training without `perf` gets: the exact path, with the draws and the processes of stock.
+# What a data set without `perf` gets: the exact path, with the draws and the processes of stock.
 AS_STOCK = {"level": "exact", "seeding": "stock", "workers": "processes"}
-OFF = {"level": "off"}
 
 
 def build_dataset(original: Any, dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:

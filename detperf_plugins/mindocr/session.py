@@ -93,7 +93,7 @@ class Session:
 
     def dataset_builder(self, original: Any) -> Callable[..., Any]:
         """`build_dataset`: context first, then our data set; without `perf`, in the way that gives stock's
-        own samples in stock's own order."""
+        own samples in stock's own order, to train on and to evaluate."""
 
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
@@ -106,7 +106,7 @@ class Session:
                 else:
                     chosen = self.replace or "perf" in dataset_config
                     if not chosen and loader_config.get("num_workers") != loader.AUTO:
-                        dataset_config["perf"] = dict(loader.AS_STOCK if training else loader.OFF)
+                        dataset_config["perf"] = dict(loader.AS_STOCK)
                     built = loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
             if training:
                 self._enable_cache(devices or 1, built.get_dataset_size())
