@@ -3,11 +3,13 @@
 Stock COCODataSet drops list entries while it walks them when a segmentation has an empty part (its arrays
 keep their length, so every later row of that image is shifted), raises KeyError for a missing key, and
 hands NaN on to pycocotools, which crashes. Here each such annotation is put right, or loses only its
-mask, with one warning that names it. Annotations without a fault reach stock untouched.
+mask, with one warning that names it. Annotations without a fault reach stock untouched. The ground truth of
+an evaluation goes the same way.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections import Counter
@@ -16,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.imports import around_import
 from detperf_plugins.paddledet.polygons import MAX_COORDINATE, NO_MASK, is_rle, usable_parts
 from detperf_plugins.rle import rle_fault
 
@@ -23,6 +26,7 @@ __all__ = [
     "Finding",
     "check_annotations",
     "guard_coco_dataset",
+    "guard_coco_metric",
     "polygons_expected",
     "rle_annotations",
     "rle_reported",
@@ -32,6 +36,11 @@ logger = logging.getLogger("detperf_plugins")
 
 # How many warnings of one kind are printed in full before they are only counted.
 SHOWN_PER_KIND = 20
+
+NO_TARGET = "no mask target (weight 0), its box still trains"
+# COCOMetric's module, and the kinds of evaluation whose ground truth is boxes and masks.
+METRICS = "ppdet.metrics.metrics"
+STYLES = ("bbox", "segm", "proposal")
 
 # Annotation ids of the run-length encoded instances that are not reported yet, by image id: for those who
 # meet them after loading. Loader workers inherit it.
@@ -66,12 +75,14 @@ def rle_reported(image_id: Any) -> bool:
     return image_id in _rle_reported
 
 
-def check_annotations(dataset: dict[str, Any], masks: bool = True) -> list[Finding]:
+def check_annotations(dataset: dict[str, Any], masks: bool = True, evaluating: bool = False) -> list[Finding]:
     """Put the annotations of a COCO data set right, in place.
 
     Args:
         dataset: a loaded COCO json with `images`, `annotations`, `categories`.
         masks: whether segmentations are used (`gt_poly` among the data fields).
+        evaluating: the annotations are ground truth for pycocotools, which reads RLE, and leaves a crowd's
+            region out: that is what an instance without a usable mask becomes, over its box.
 
     Returns:
         One finding per fault, in file order.
@@ -82,7 +93,8 @@ def check_annotations(dataset: dict[str, Any], masks: bool = True) -> list[Findi
     for annotation in dataset.get("annotations", []):
         dropped, faults = _check_box(annotation, categories)
         if not dropped and masks:
-            faults += _check_mask(annotation, images.get(annotation.get("image_id")))
+            image = images.get(annotation.get("image_id"))
+            faults += _check_truth(annotation, image) if evaluating else _check_mask(annotation, image)
         if not dropped:
             kept.append(annotation)
         for fault, done in faults:
@@ -98,7 +110,7 @@ def _check_box(annotation: dict[str, Any], categories: set[Any]) -> tuple[bool, 
         return True, [(f"unknown category_id {annotation.get('category_id')}", "the instance is left out")]
     box = annotation.get("bbox")
     if not (isinstance(box, (list, tuple)) and len(box) == 4):
-        return ("bbox" in annotation), [("bbox is not four numbers", "the instance is left out")]
+        return True, [("bbox is not four numbers", "the instance is left out")]
     try:
         finite = all(math.isfinite(value) for value in box)
     except TypeError:
@@ -115,33 +127,53 @@ def _check_box(annotation: dict[str, Any], categories: set[Any]) -> tuple[bool, 
 
 
 def _check_mask(annotation: dict[str, Any], image: dict[str, Any] | None) -> list[tuple[str, str]]:
-    no_mask = "no mask target (weight 0), its box still trains"
     segmentation = annotation.get("segmentation")
     if annotation.get("iscrowd") == 1:
         return []  # stock puts its placeholder in; a crowd never becomes a positive
     if isinstance(segmentation, dict) and is_rle(segmentation):
-        size = (int(image["height"]), int(image["width"])) if image and _sized(image) else (None, None)
-        fault = rle_fault(segmentation, *size)
+        fault = rle_fault(segmentation, *_size(image))
         if fault:
             annotation["segmentation"] = NO_MASK
-            return [(fault, no_mask)]
+            return [(fault, NO_TARGET)]
         if _expects_polygons:
             _rle_reported.add(annotation.get("image_id"))
-            return [("run-length encoding where polygons are expected", f"{no_mask}; PolyToBitmap reads it")]
+            fault = "run-length encoding where polygons are expected"
+            return [(fault, f"{NO_TARGET}; PolyToBitmap reads it")]
         _rle.setdefault(annotation.get("image_id"), []).append(annotation.get("id"))
         return []
     parts, faults = _clean_parts(segmentation)
     if not parts:
         annotation["segmentation"] = NO_MASK
-        return [(", ".join(dict.fromkeys(faults)), no_mask)]
+        return [(", ".join(dict.fromkeys(faults)), NO_TARGET)]
     if faults:
         annotation["segmentation"] = parts
         return [(", ".join(dict.fromkeys(faults)), f"{len(parts)} part(s) kept")]
     outside = _outside(annotation, parts, image)
     if outside:
         annotation["segmentation"] = NO_MASK
-        return [(outside, no_mask)]
+        return [(outside, NO_TARGET)]
     return []
+
+
+def _check_truth(annotation: dict[str, Any], image: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """`_check_mask` for an evaluation."""
+    segmentation = annotation.get("segmentation")
+    if isinstance(segmentation, dict) and is_rle(segmentation):
+        fault = rle_fault(segmentation, *_size(image))
+    else:
+        parts, faults = _clean_parts(segmentation)
+        fault = ", ".join(dict.fromkeys(faults))
+        if parts and faults:
+            annotation["segmentation"] = parts
+            return [(fault, f"{len(parts)} part(s) kept")]
+        if parts and annotation["iscrowd"] != 1:
+            fault = _outside(annotation, parts, image)
+    if not fault:
+        return []
+    x, y, w, h = (float(value) for value in annotation["bbox"])
+    annotation["segmentation"] = [[x, y, x + w, y, x + w, y + h, x, y + h]]
+    annotation["iscrowd"] = 1
+    return [(fault, "its mask is left out of the evaluation, its box counts")]
 
 
 def _clean_parts(segmentation: Any) -> tuple[list[list[float]], list[str]]:
@@ -157,6 +189,11 @@ def _clean_parts(segmentation: Any) -> tuple[list[list[float]], list[str]]:
         except TypeError:
             pass
     return usable_parts(segmentation)
+
+
+def _size(image: dict[str, Any] | None) -> tuple[int | None, int | None]:
+    """Height and width of an image, None where its entry does not say."""
+    return (int(image["height"]), int(image["width"])) if image and _sized(image) else (None, None)
 
 
 def _sized(image: dict[str, Any]) -> bool:
@@ -243,3 +280,57 @@ def guard_coco_dataset() -> Callable[[], None]:
         COCODataSet.parse_dataset = stock
 
     return restore
+
+
+def guard_coco_metric() -> Callable[[], None]:
+    """Let COCOMetric compare with checked annotations; returns the function that takes the guard off again.
+
+    An evaluation loads them for boxes and for masks, at every snapshot: what was said is not said again.
+    """
+    changed: list[tuple[Any, Any]] = []
+    said: set[tuple[str, str]] = set()
+    wanted = True
+
+    def install(module: Any) -> None:
+        if not wanted:
+            return
+        from ppdet.metrics import coco_utils
+
+        stock = coco_utils.cocoapi_eval
+
+        @functools.wraps(stock)
+        def evaluate(
+            jsonfile: Any, style: str, coco_gt: Any = None, anno_file: Any = None, *args: Any, **options: Any
+        ) -> Any:
+            if coco_gt is None and anno_file is not None and style in STYLES:
+                coco_gt = _checked_truth(str(anno_file), style == "segm", said)
+            return stock(jsonfile, style, coco_gt, anno_file, *args, **options)
+
+        for home in (coco_utils, module):
+            changed.append((home, home.cocoapi_eval))
+            home.cocoapi_eval = evaluate
+
+    around_import(METRICS, after=install)
+
+    def restore() -> None:
+        nonlocal wanted
+        wanted = False
+        for home, stock in changed:
+            home.cocoapi_eval = stock
+
+    return restore
+
+
+def _checked_truth(path: str, masks: bool, said: set[tuple[str, str]]) -> Any:
+    """pycocotools' COCO of a file, checked; findings are reported unless they are among `said`."""
+    from pycocotools.coco import COCO
+
+    class CheckedTruth(COCO):  # type: ignore[misc]
+        def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
+            if self.dataset.get("annotations"):
+                findings = check_annotations(self.dataset, masks, evaluating=True)
+                _report([one for one in findings if (path, str(one)) not in said], path)
+                said.update((path, str(one)) for one in findings)
+            super().createIndex()
+
+    return CheckedTruth(path)

@@ -100,7 +100,7 @@ def activate(replace: bool = False) -> str:
         require_paddledet()
         _load_host()
         try:
-            from detperf_plugins.paddledet.annotations import guard_coco_dataset
+            from detperf_plugins.paddledet.annotations import guard_coco_dataset, guard_coco_metric
             from detperf_plugins.paddledet.compat import mend_host
             from detperf_plugins.paddledet.trainer_guard import guard_trainer
 
@@ -108,6 +108,7 @@ def activate(replace: bool = False) -> str:
                 _add(part)
             _undo.append(mend_host())
             _undo.append(guard_coco_dataset())
+            _undo.append(guard_coco_metric())
             _undo.append(guard_trainer())
         except BaseException:
             deactivate()
