@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from detperf_plugins.doctor.labels.points import FARTHEST, read_points
 from detperf_plugins.doctor.labels.shapes import reordered
 from detperf_plugins.native.border_map import measure_rings
 
 __all__ = ["IGNORED", "clean_items", "mend_item"]
 
 IGNORED = "###"
-_FARTHEST = 1e6  # pixels: more is no picture, and overflows the fixed point of the drawing
 _NO_AREA = 1e-6  # square pixels
 
 Note = tuple[str, str]  # what is wrong, what was done
@@ -36,7 +35,7 @@ def clean_items(label: str) -> list[Any] | None:
         return None
     counts = [len(box) for box in boxes]
     areas, _, crossing = measure_rings(points, np.cumsum([0, *counts]))
-    sound = min(counts) > 2 and bool((np.abs(points) < _FARTHEST).all())
+    sound = min(counts) > 2 and bool((np.abs(points) < FARTHEST).all())
     return items if sound and bool((areas > _NO_AREA).all()) and not crossing.any() else None
 
 
@@ -48,12 +47,11 @@ def mend_item(item: Any) -> tuple[dict[str, Any] | None, list[Note]]:
     """
     if not isinstance(item, dict) or not isinstance(item.get("points"), list):
         return None, [(f"it has no list of points ({json.dumps(item)[:60]})", "the box is left out")]
-    notes: list[Note] = []
-    points, lost = _points(item["points"], notes)
+    points, lost, notes = read_points(item["points"])
     ignore = item.get("transcription") in (IGNORED, "*")
     if lost and len(points) > 1:
         notes.append(
-            (f"{lost} of its points are no numbers within {_FARTHEST:g}", "the rest is ignored (masked out)")
+            (f"{lost} of its points are no numbers within {FARTHEST:g}", "the rest is ignored (masked out)")
         )
         ignore = True
     if len(points) < 2:
@@ -71,39 +69,6 @@ def mend_item(item: Any) -> tuple[dict[str, Any] | None, list[Note]]:
         ignore = True
     text = IGNORED if ignore else item["transcription"]
     return {**item, "transcription": text, "points": [list(point) for point in points]}, notes
-
-
-def _points(given: list[Any], notes: list[Note]) -> tuple[list[tuple[float, float]], int]:
-    """The usable points, and how many others there are."""
-    if (
-        len(given) >= 6
-        and len(given) % 2 == 0
-        and not any(isinstance(value, (list, dict)) for value in given)
-    ):
-        notes.append(("its points are one flat list", "taken as pairs"))
-        given = [given[i : i + 2] for i in range(0, len(given), 2)]
-    points, lost, written = [], 0, False
-    for point in given:
-        pair = [_number(value) for value in point] if isinstance(point, list) and len(point) == 2 else [None]
-        x, y = pair[0], pair[-1]
-        if x is None or y is None:
-            lost += 1
-            continue
-        written |= any(isinstance(value, str) for value in point)
-        points.append((x, y))
-    if written and not lost:
-        notes.append(("its coordinates are strings", "read as numbers"))
-    return points, lost
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and abs(number) < _FARTHEST else None
 
 
 def _untangled(

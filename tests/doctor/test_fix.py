@@ -107,9 +107,10 @@ def test_labels(tmp_path):
     assert json.loads(done[3].split("\t")[1])[0]["points"] == GOOD
     boxes = json.loads(done[4].split("\t")[1])
     assert (
-        len(boxes) == 2
+        len(boxes) == 3
         and boxes[0]["points"] == [[9, 9], [50, 9], [50, 30], [9, 30]]
-        and boxes[1]["transcription"] == "标签"
+        and boxes[1] == {"points": GOOD, "transcription": "###"}
+        and boxes[2]["transcription"] == "标签"
     )
     assert json.loads(done[5].split("\t")[1])[0]["transcription"] == "###"
     assert (
@@ -117,6 +118,25 @@ def test_labels(tmp_path):
     )  # what is right, or has no plain repair, is not rewritten
     assert ids(out) == {"label-empty"}
     assert any("byte-order" in change for change in changes) and len(changes) == 8
+
+
+def test_boxes_that_training_reads_are_kept(tmp_path):
+    """Deleted, their text would be trained as background."""
+    flat = [value for point in GOOD for value in point]
+    broken = [
+        box([[str(value) for value in point] for point in GOOD]),
+        box(flat),
+        box(text=7),
+        box([[30, None], *GOOD[1:]]),
+        box([["a", "b"], [1, 2]]),
+        "no box",
+    ]
+    out, changes = fixed(tmp_path, "labels.txt", line(box(), *broken) + "\n")
+    boxes = json.loads(out.read_text().split("\t")[1])
+    assert boxes == [box(), box(), box(), box(text="7"), box(GOOD[1:], text="###")]
+    assert changes[0] == "box 2: its coordinates are strings: read as numbers"
+    assert changes[-2:] == ["box 6 deleted", "box 7 deleted"]
+    assert ids(out) == set()
 
 
 def test_lost_slashes_in_labels(tmp_path):

@@ -60,7 +60,8 @@ RULES = {
         _label(
             "bad-box", "error", "a box without transcription or points, or with points that are no numbers",
             "KeyError or ValueError in a loader worker; the whole picture is dropped every epoch.",
-            "Complete the box; `detperf lint --fix OUT` deletes it.",
+            "Complete the box; `detperf lint --fix OUT` reads strings and flat lists as numbers, and marks "
+            "what else has a place ignored (###).",
             _DET,
         ),
         _label(

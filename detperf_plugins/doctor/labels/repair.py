@@ -9,6 +9,7 @@ from typing import Any
 from detperf_plugins.doctor.findings import Change
 from detperf_plugins.doctor.labels.lines import Line, is_icdar, parse_line
 from detperf_plugins.doctor.labels.pictures import find_folder, suggest
+from detperf_plugins.doctor.labels.points import read_points
 from detperf_plugins.doctor.labels.shapes import area, crosses, extent, reordered
 from detperf_plugins.errors import UnreadableInput
 
@@ -93,7 +94,14 @@ def _boxes(line: Line, note: Any) -> Any:
     made: list[Any] = []
     changed = False
     for index, item in enumerate(line.raw):
-        if index in broken or (index in short and len(item["points"]) != 2):
+        if index in broken:
+            changed = True
+            item, what = _completed(item)
+            note(f"box {index + 1}: {what}" if item is not None else f"box {index + 1} deleted")
+            if item is not None:
+                made.append(item)
+            continue
+        if index in short and len(item["points"]) != 2:
             note(f"box {index + 1} deleted")
             changed = True
             continue
@@ -116,3 +124,25 @@ def _boxes(line: Line, note: Any) -> Any:
                 changed = True
         made.append(item)
     return made if changed else line.raw
+
+
+def _completed(item: Any) -> tuple[dict[str, Any] | None, str]:
+    """A broken box as training reads it, or None where it has no place; and what was wrong and done.
+
+    Deleted, its text would be trained as background: what cannot be read is marked ignored instead.
+    """
+    if not isinstance(item, dict) or not isinstance(item.get("points"), list):
+        return None, ""
+    points, lost, notes = read_points(item["points"])
+    if len(points) < 3:
+        return None, ""
+    done = [f"{what}: {how}" for what, how in notes]
+    text = item.get("transcription")
+    if lost or not isinstance(text, (str, int, float)):
+        text = "###"
+        done.append("marked ignored (###)")
+    elif not isinstance(text, str):
+        text = str(text)
+        done.append("its transcription made a text")
+    made = [[int(value) if value.is_integer() else value for value in point] for point in points]
+    return {**item, "transcription": text, "points": made}, "; ".join(done)
