@@ -10,7 +10,7 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
-from detperf_plugins.mindocr.config import is_mindocr_file
+from detperf_plugins.mindocr.config import MINDOCR, host_of
 
 __all__ = ["train"]
 
@@ -46,7 +46,7 @@ def train(
 ) -> None:
     """Train a PaddleDetection or MindOCR config as its tools/train.py does, from the wheel alone."""
     words = [*overrides, *context.args]
-    if is_mindocr_file(config):
+    if host_of(config) == MINDOCR:
         words += ["system.val_while_train=True"] * evaluate + ["system.amp_level=O2"] * amp
         words += [f"model.resume={resume}"] if resume is not None else []
         words += [f"system.seed={seed}"] if seed is not None else []

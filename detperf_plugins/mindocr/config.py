@@ -9,17 +9,21 @@ itself over all of them; mappings merge key by key, anything else, lists above a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.overrides import parse_overrides
 
-__all__ = ["BASE_KEY", "is_mindocr_config", "is_mindocr_file", "load", "merge", "read"]
+__all__ = ["BASE_KEY", "MINDOCR", "PADDLEDET", "host_of", "is_mindocr_config", "load", "merge", "read"]
 
 BASE_KEY = "_BASE_"
 DEEPEST = 50
+MINDOCR, PADDLEDET = "mindocr", "paddledet"
+NO_MAPPING = "holds no settings: a config is a mapping of sections"
+# What the plugins' entry in a PaddleDetection config, and that host's own tags (!PiecewiseDecay), look like.
+PADDLEDET_TAGS = ("detperf_plugins.paddledet", "the tag '!")
 
 
 def is_mindocr_config(config: Any) -> bool:
@@ -27,29 +31,79 @@ def is_mindocr_config(config: Any) -> bool:
     return isinstance(config, dict) and "architecture" not in config and {"model", "train"} <= config.keys()
 
 
-def is_mindocr_file(path: Path, _depth: int = 0) -> bool:
-    """Whether a file, or one of its `_BASE_` chain, has MindOCR's sections. No value is constructed, so that
-    PaddleDetection's tags do no harm; a file that cannot be read is none."""
+def host_of(path: Path) -> str:
+    """The host that a config is for, told by the sections of the file and its `_BASE_` chain. No value is
+    constructed, so that PaddleDetection's tags do no harm.
+
+    Returns:
+        `MINDOCR` or `PADDLEDET`.
+
+    Raises:
+        UnreadableInput: a file is missing, no YAML, no mapping, or includes itself; or none has the sections
+            of either host.
+    """
+    sections = _sections(path)
+    if "architecture" in sections:
+        return PADDLEDET
+    if {"model", "train"} <= sections:
+        return MINDOCR
+    raise UnreadableInput(
+        f"{path}, its {BASE_KEY} counted, has neither MindOCR's sections `model` and `train` nor "
+        f"PaddleDetection's `architecture`: put a complete config first into {BASE_KEY}"
+    )
+
+
+def _sections(path: Path, parents: tuple[Path, ...] = ()) -> set[str]:
+    """The names of the sections of a file and of its `_BASE_` chain."""
+    import yaml
+
+    real = _check_chain(path, parents)
+    root = _parsed(path, parents, lambda text: yaml.compose(text, Loader=yaml.SafeLoader))
+    if not isinstance(root, yaml.MappingNode):
+        raise UnreadableInput(f"{path} {NO_MAPPING}")
+    entries = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+    bases = entries.pop(BASE_KEY, None)
+    nodes = bases.value if isinstance(bases, yaml.SequenceNode) else [bases]
+    sections = set(entries)
+    for node in nodes:
+        if isinstance(node, yaml.ScalarNode) and node.value:
+            sections |= _sections(path.parent / os.path.expanduser(node.value), (*parents, real))
+    return sections
+
+
+def _check_chain(path: Path, parents: tuple[Path, ...]) -> Path:
+    """The real path of a file, unless the `_BASE_` chain `parents` has led to it before."""
+    real = path.resolve()
+    if real in parents or len(parents) > DEEPEST:
+        raise UnreadableInput(
+            f"{parents[-1]}: {BASE_KEY} leads back to {path}; remove one of the two entries"
+        )
+    return real
+
+
+def _parsed(path: Path, parents: tuple[Path, ...], parse: Callable[[str], Any]) -> Any:
+    """What `parse` makes of a file's text; each fault is one sentence."""
     import yaml
 
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return False
-    if not isinstance(root, yaml.MappingNode):
-        return False
-    entries = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
-    if "architecture" in entries:
-        return False
-    if {"model", "train"} <= entries.keys():
-        return True
-    bases = entries.get(BASE_KEY)
-    nodes = bases.value if isinstance(bases, yaml.SequenceNode) else [bases] if bases is not None else []
-    return _depth < DEEPEST and any(
-        is_mindocr_file(path.parent / os.path.expanduser(node.value), _depth + 1)
-        for node in nodes
-        if isinstance(node, yaml.ScalarNode)
-    )
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        where = f"{BASE_KEY} of {parents[-1]} names" if parents else "there is no config file"
+        raise UnreadableInput(f"{where} {path}" + (", which does not exist" if parents else "")) from error
+    except yaml.constructor.ConstructorError as error:
+        if any(word in str(error) for word in PADDLEDET_TAGS):
+            kind = "an overlay" if parents else "a config"
+            raise UnreadableInput(
+                f"{path} is {kind} for PaddleDetection, not for MindOCR; `detperf configs` lists MindOCR's "
+                "below mindocr/"
+            ) from error
+        raise UnreadableInput(_no_yaml(path, error)) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UnreadableInput(_no_yaml(path, error)) from error
+
+
+def _no_yaml(path: Path, error: Exception) -> str:
+    return f"{path} cannot be read as YAML: {' '.join(str(error).split())}"
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,24 +128,14 @@ def read(path: Path, _parents: tuple[Path, ...] = ()) -> dict[str, Any]:
         The merged mapping, without `_BASE_`.
 
     Raises:
-        UnreadableInput: a file is missing, no YAML, no mapping, or includes itself.
+        UnreadableInput: a file is missing, no YAML, no mapping, includes itself, or is PaddleDetection's.
     """
     import yaml
 
-    real = path.resolve()
-    if real in _parents or len(_parents) > DEEPEST:
-        raise UnreadableInput(
-            f"{_parents[-1]}: {BASE_KEY} leads back to {path}; remove one of the two entries"
-        )
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        where = f"{BASE_KEY} of {_parents[-1]} names" if _parents else "there is no config file"
-        raise UnreadableInput(f"{where} {path}" + (", which does not exist" if _parents else "")) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnreadableInput(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
+    real = _check_chain(path, _parents)
+    content = _parsed(path, _parents, yaml.safe_load)
     if not isinstance(content, dict):
-        raise UnreadableInput(f"{path} holds no settings: a config is a mapping of sections")
+        raise UnreadableInput(f"{path} {NO_MAPPING}")
     bases = content.pop(BASE_KEY, None) or []
     below: dict[str, Any] = {}
     for base in [bases] if isinstance(bases, str) else bases:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from detperf_plugins import configs_dir
+from detperf_plugins.cli import _load_verbs, app
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr import config
 from detperf_plugins.unread import unread_keys
@@ -77,12 +81,43 @@ def test_the_host_is_told_from_the_sections_also_through_a_base(tmp_path):
         other={"architecture": "MaskRCNN", "train": 1, "model": 1},
         tagged="lr: !PiecewiseDecay {gamma: 0.1}\nmodel: {}\ntrain: {}\n",
     )
-    assert config.is_mindocr_file(tmp_path / "top.yml")
-    assert config.is_mindocr_file(tmp_path / "tagged.yml")
-    assert not config.is_mindocr_file(tmp_path / "other.yml")
-    assert not config.is_mindocr_file(tmp_path / "none.yml")
-    paddledet = sorted((configs_dir() / "paddledet").rglob("*.yml"))
-    assert not any(config.is_mindocr_file(path) for path in paddledet)
+    assert config.host_of(tmp_path / "top.yml") == config.MINDOCR
+    assert config.host_of(tmp_path / "tagged.yml") == config.MINDOCR
+    assert config.host_of(tmp_path / "other.yml") == config.PADDLEDET
+    write(tmp_path, half={"_BASE_": "rest.yml", "model": {}}, rest={"train": {}})
+    assert config.host_of(tmp_path / "half.yml") == config.MINDOCR
+    complete = ["tiny/mask_rcnn_r18_fpn_shapes.yml", "mask_rcnn/mask_rcnn_r50_1x_coco.yml"]
+    for name in complete:
+        assert config.host_of(configs_dir() / "paddledet" / name) == config.PADDLEDET
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({"_BASE_": "nowhere.yml"}, "names .*nowhere.yml, which does not exist"),
+        ({"_BASE_": ["top.yml"]}, "leads back to"),
+        ("a: [1, 2\n", "top.yml cannot be read as YAML"),
+        ("", "holds no settings"),
+        ({"_BASE_": [str(OVERLAYS[0])]}, "neither MindOCR's sections .* nor PaddleDetection's"),
+        (None, "there is no config file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_before_a_host_is_asked_for(tmp_path, content, sentence):
+    if content is not None:
+        write(tmp_path, top=content)
+    _load_verbs()
+    done = CliRunner().invoke(app, ["train", "-c", str(tmp_path / "top.yml")])
+    assert isinstance(done.exception, UnreadableInput)
+    assert re.search(sentence, str(done.exception)) and "\n" not in str(done.exception)
+
+
+def test_an_overlay_of_the_other_host_is_named_as_one(tmp_path):
+    overlay = configs_dir() / "paddledet" / "mask_rcnn" / "exact_targets.yml"
+    write(tmp_path, top={"_BASE_": [str(COMPLETE[0]), str(overlay)]}, tagged="lr: !PiecewiseDecay {a: 1}\n")
+    with pytest.raises(UnreadableInput, match=r"exact_targets\.yml is an overlay for PaddleDetection"):
+        config.load(tmp_path / "top.yml")
+    with pytest.raises(UnreadableInput, match=r"tagged\.yml is a config for PaddleDetection"):
+        config.load(tmp_path / "tagged.yml")
 
 
 @pytest.mark.parametrize("path", COMPLETE, ids=lambda path: path.stem)
