@@ -19,6 +19,7 @@ from typing import Any, Callable
 from detperf_plugins import configs_dir
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.child import run_child
+from detperf_plugins.mindocr import config as mindocr_config
 from detperf_plugins.mindocr.demo import pipeline
 
 __all__ = ["BASELINE", "MODELS", "ROUNDED", "Run", "plan", "rows", "run_all"]
@@ -82,7 +83,7 @@ def plan(
         batch_size: pictures a step.
 
     Raises:
-        UnreadableInput: `size` does not fit.
+        UnreadableInput: `size` does not fit, or an overlay cannot be read.
     """
     from detperf_plugins.samples.scene_text import write_scene_text
 
@@ -97,6 +98,7 @@ def plan(
             sections = _sections(model, overlay, labels, size, batch_size, out / "work" / f"{model}-{name}")
             text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items())
             config.write_text(text, encoding="utf-8")
+            mindocr_config.load(config)  # an overlay that cannot be read is known before the first run
             runs += [Run(model, name, repeat, config) for repeat in range(REPEATED.get(name, 1))]
     return runs
 

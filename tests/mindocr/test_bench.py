@@ -9,6 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from detperf_plugins import configs_dir
 from detperf_plugins.cli import _load_verbs, app
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.measure.tables import regenerated
@@ -96,6 +97,12 @@ def test_overlays_differ_from_the_baseline_in_what_they_say_alone(tmp_path):
     assert yaml.safe_load(runs[0].config.read_text(encoding="utf-8"))["train"]["loader"] == {"batch_size": 2}
     with pytest.raises(UnreadableInput, match="multiple of 32"):
         overlay_bench.plan(tmp_path, ["dbnet_r18"], overlays, 100, 3, 2)
+
+
+def test_an_overlay_of_the_other_host_is_refused_before_the_first_run(tmp_path):
+    overlays = {"exact_targets": configs_dir() / "paddledet" / "mask_rcnn" / "exact_targets.yml"}
+    with pytest.raises(UnreadableInput, match=r"exact_targets\.yml is an overlay for PaddleDetection"):
+        overlay_bench.plan(tmp_path, ["dbnet_r18"], overlays, 64, 3, 2)
 
 
 def test_losses_are_compared_with_the_same_model_step_by_step(tmp_path):
