@@ -16,7 +16,20 @@ USAGE = "usage: python -m detperf_plugins [--replace] [--phases-json PATH] (SCRI
 
 
 def main(arguments: list[str]) -> None:
-    """Set the plugins up for this process and its children, then become the script."""
+    """Set the plugins up for this process and its children, then become the script.
+
+    A `DetperfError` ends it with one sentence and its status; everything else is the script's own affair.
+    """
+    from detperf_plugins.errors import DetperfError
+
+    try:
+        _run(arguments)
+    except DetperfError as error:
+        print(f"detperf: {error}", file=sys.stderr)
+        raise SystemExit(error.status) from error
+
+
+def _run(arguments: list[str]) -> None:
     # Paddle exports zlib symbols of its own: Python's zlib must be bound before paddle is loaded.
     import zlib
 
