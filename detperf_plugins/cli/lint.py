@@ -13,7 +13,7 @@ from detperf_plugins.cli.output import JSON_OPTION, console, write_json
 from detperf_plugins.doctor import report as reporting
 from detperf_plugins.doctor.configs.overrides import parse_override
 from detperf_plugins.doctor.findings import Report
-from detperf_plugins.doctor.lint import Options, lint_file
+from detperf_plugins.doctor.lint import Options, lint_file, picture_folders_of
 from detperf_plugins.errors import DetperfError, UnreadableInput
 
 __all__ = ["lint"]
@@ -67,7 +67,10 @@ def lint(
         if pair is None:
             raise UnreadableInput(f"-o {text}: write KEY=VALUE")
         overrides[pair[0]] = pair[1]
-    reports = [_check(path, images, overrides, cards, output) for path in files]
+    folders = picture_folders_of(files, overrides) if len(files) > 1 else {}
+    reports = [
+        _check(path, images or folders.get(path.resolve()), overrides, cards, output) for path in files
+    ]
     _print(reports, output, verbose)
     changes: list[dict[str, Any]] = []
     if fix is not None and not reports[0].unreadable:

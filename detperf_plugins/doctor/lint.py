@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from detperf_plugins.doctor.coco.check import check_coco
-from detperf_plugins.doctor.configs.check import check_config
+from detperf_plugins.doctor.configs.check import check_config, load_config
 from detperf_plugins.doctor.configs.commands import check_commands
+from detperf_plugins.doctor.configs.paths import picture_folders
 from detperf_plugins.doctor.findings import Report, by_importance
 from detperf_plugins.doctor.kinds import KINDS, kind_of
 from detperf_plugins.doctor.labels.check import check_labels
-from detperf_plugins.doctor.reading import decode, read_bytes
+from detperf_plugins.doctor.reading import decode, read_bytes, read_text
 from detperf_plugins.errors import UnreadableInput
 
-__all__ = ["Options", "lint_file", "lint_text"]
+__all__ = ["Options", "lint_file", "lint_text", "picture_folders_of"]
 
 _HEAD = 4 * 2**20
 _HOSTS = {"mindocr": "MindOCR", "paddledet": "PaddleDetection", "paddleocr": "PaddleOCR"}
@@ -44,6 +45,19 @@ def lint_file(path: Path, options: Options | None = None) -> Report:
         return _lint(path, options or Options())
     except UnreadableInput as error:
         return Report(str(path), unreadable=str(error))
+
+
+def picture_folders_of(files: Iterable[Path], overrides: Mapping[str, str]) -> dict[Path, Path]:
+    """The folders of pictures for the annotation and label files that the configs among `files` name."""
+    found: dict[Path, Path] = {}
+    for path in files:
+        try:
+            if path.suffix.lower() in (".yml", ".yaml") and path.is_file():
+                config = load_config(read_text(path).text, str(path), path, overrides)
+                found = {**picture_folders(config), **found}
+        except (UnreadableInput, OSError):
+            continue
+    return found
 
 
 def lint_text(text: str, path: Path, options: Options | None = None, kind: str = "") -> Report:

@@ -8,7 +8,7 @@ from detperf_plugins.doctor.configs.check import check_config
 from detperf_plugins.doctor.configs.commands import parse_commands
 from detperf_plugins.doctor.lint import lint_file
 
-from .support import PPDET, assert_found_at, check_text, coco, edited, found, write
+from .support import MINDOCR, PPDET, assert_found_at, check_text, coco, edited, found, line_of, run, write
 
 
 def changed(*edits: tuple[str, str]) -> str:
@@ -151,6 +151,7 @@ def test_the_rate_is_judged_by_the_cards():
 
 def test_the_annotation_file_is_counted(tmp_path):
     write(tmp_path, "parts/train.json", coco())
+    pictures(tmp_path / "parts" / "pictures")
     assert "config-path-missing" not in found(tmp_path, "c.yml", PPDET)
     finding = found(tmp_path, "c.yml", changed(("num_classes: 2", "num_classes: 3")))["ppdet-num-classes"]
     assert "2 categories" in finding.message and finding.fix == "Set num_classes: 2." and finding.line == 3
@@ -163,6 +164,63 @@ def test_a_missing_annotation_file_is_printed(tmp_path):
         "config-path-missing"
     ]
     assert "sets/parts/train.json does not exist" in finding.message and finding.severity == "error"
+
+
+def pictures(folder, *names):
+    for name in names or ("p1.png", "p2.png"):
+        write(folder, name, b"")
+
+
+def test_a_missing_picture_folder_is_reported(tmp_path):
+    write(tmp_path, "parts/train.json", coco())
+    finding = found(tmp_path, "c.yml", PPDET)["config-path-missing"]
+    assert f"the folder {tmp_path / 'parts' / 'pictures'} does not exist" in finding.message
+    assert finding.severity == "error" and finding.line == line_of(PPDET, "image_dir")
+    evaluated = PPDET + "EvalDataset:\n  !COCODataSet\n    image_dir: gone\n    anno_path: train.json\n"
+    evaluated += "    dataset_dir: parts\nTestDataset:\n  !ImageFolder\n    image_dir: nowhere\n"
+    pictures(tmp_path / "parts" / "pictures")
+    findings = lint_file(write(tmp_path, "c.yml", evaluated)).findings
+    missing = {f.message.split(":")[0]: f.severity for f in findings if f.rule.id == "config-path-missing"}
+    assert missing == {"EvalDataset.image_dir": "error", "TestDataset.image_dir": "hint"}
+
+
+def test_a_data_set_without_annotation_path_has_its_folders_checked(tmp_path):
+    text = "architecture: MaskRCNN\nEvalDataset:\n  !ImageFolder\n    dataset_dir: gone\n"
+    assert "gone does not exist" in found(tmp_path, "c.yml", text)["config-path-missing"].message
+
+
+def test_pictures_that_the_annotations_name_are_looked_for(tmp_path):
+    names = ("p1.png", "deep/p2.png", "deep/p3.png")
+    images = [{"id": i, "file_name": n, "width": 100, "height": 80} for i, n in enumerate(names, 1)]
+    annotations = write(tmp_path, "parts/train.json", coco(images=images))
+    folder = tmp_path / "parts" / "pictures"
+    pictures(folder, "p1.png", "deep/p3.png")
+    finding = found(tmp_path, "c.yml", PPDET)["config-pictures-missing"]
+    assert f"1 of the 3 pictures that {annotations} names are not in {folder}: deep/p2.png" in finding.message
+    assert finding.severity == "error" and finding.line == line_of(PPDET, "image_dir")
+    pictures(folder, "deep/p2.png")
+    assert "config-pictures-missing" not in found(tmp_path, "c.yml", PPDET)
+    write(tmp_path, "parts/other.json", coco())
+    override = {"TrainDataset.anno_path": "other.json"}
+    assert "p2.png" in found(tmp_path, "c.yml", PPDET, overrides=override)["config-pictures-missing"].message
+
+
+def test_annotations_checked_beside_their_config_use_its_picture_folder(tmp_path, capsys):
+    config = write(tmp_path, "kitchen.yml", PPDET.replace("image_dir: pictures", "image_dir: deep/photos"))
+    annotations = write(tmp_path, "parts/train.json", coco())
+    pictures(tmp_path / "parts" / "deep" / "photos")
+    run("lint", str(annotations))
+    assert "were not found" in capsys.readouterr().out
+    run("lint", str(config), str(annotations))
+    assert "2 of 2 pictures found in" in capsys.readouterr().out
+    labels = write(
+        tmp_path, "ann/labels.txt", 'a.jpg\t[{"transcription": "a", "points": [[0, 0], [9, 0], [9, 9]]}]'
+    )
+    write(tmp_path, "photos/a.jpg", b"")
+    text = MINDOCR.replace("./texts", ".").replace("data_dir: pictures", "data_dir: photos")
+    text = text.replace("label_file: labels.txt", "label_file: ann/labels.txt")
+    run("lint", str(write(tmp_path, "db.yml", text)), str(labels))
+    assert "1 of 1 pictures found" in capsys.readouterr().out
 
 
 def test_bases_are_merged_and_faults_stay_in_their_file(tmp_path):

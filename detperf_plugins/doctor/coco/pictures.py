@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from detperf_plugins.doctor.coco.check import Tally
 
-__all__ = ["check_pictures", "guess_folder"]
+__all__ = ["check_pictures", "guess_folder", "missing_pictures"]
 
 _BESIDE = ("", "images", "imgs", "JPEGImages", "train2017", "val2017", "train", "val", "data")
 
@@ -26,6 +27,24 @@ def guess_folder(names: list[str], json: Path) -> Path | None:
             ):
                 return folder
     return None
+
+
+def missing_pictures(names: Sequence[str], folder: Path) -> list[int]:
+    """The indices of the names that are not below `folder`; one listing a folder, not one stat a picture.
+
+    Raises:
+        OSError, ValueError: a folder cannot be listed.
+    """
+    present: dict[str, set[str]] = {}
+    missing = []
+    for index, name in enumerate(names):
+        path = folder / name
+        parent = str(path.parent)
+        if parent not in present:
+            present[parent] = set(os.listdir(parent)) if os.path.isdir(parent) else set()
+        if path.name not in present[parent]:
+            missing.append(index)
+    return missing
 
 
 def check_pictures(rows: list[Any], json: Path, folder: Path | None, tally: Tally) -> list[str]:
@@ -54,25 +73,14 @@ def check_pictures(rows: list[Any], json: Path, folder: Path | None, tally: Tall
         return [
             f"the pictures were not found beside {json.name}; name their folder with --images to check them"
         ]
+    slashed = [name.replace("\\", "/") for _image, name in named]
     try:
-        # One listing a folder instead of one stat a picture.
-        present: dict[str, set[str]] = {}
-        missing = []
-        for image, name in named:
-            path = start / name.replace("\\", "/")
-            parent = str(path.parent)
-            if parent not in present:
-                present[parent] = set(os.listdir(parent)) if os.path.isdir(parent) else set()
-            if path.name not in present[parent]:
-                missing.append((image, name, path))
+        missing = missing_pictures(slashed, start)
     except (OSError, ValueError):
         return [f"the pictures in {start} could not be listed"]
-    for image, name, path in missing:
-        share = f"{len(missing)} of {len(named)} are missing" if path is missing[0][2] else ""
-        tally.add(
-            "image-missing",
-            f"{path} does not exist{'; ' + share if share else ''}",
-            image_id=image,
-            file_name=name,
-        )
+    for index in missing:
+        image, name = named[index]
+        share = f"; {len(missing)} of {len(named)} are missing" if index == missing[0] else ""
+        detail = f"{start / slashed[index]} does not exist{share}"
+        tally.add("image-missing", detail, image_id=image, file_name=name)
     return [f"{len(named) - len(missing)} of {len(named)} pictures found in {start}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from detperf_plugins.doctor.configs.config import Config, number
 from detperf_plugins.doctor.configs.paddledet_faults import WARMUP, has_masks
-from detperf_plugins.doctor.configs.paths import resolve
+from detperf_plugins.doctor.configs.paths import LARGEST_JSON, resolve
 from detperf_plugins.doctor.rules import rule
 from detperf_plugins.doctor.yaml.nodes import Node
 
@@ -59,7 +59,6 @@ CROWD_ZERO = rule(
 )
 
 _BOXES_ONLY = frozenset({"VOCDataSet", "WIDERFaceDataSet"})
-_LARGEST_JSON = 64 * 2**20  # a larger json is left to `detperf lint FILE.json`
 
 
 def dataset_type(node: Node | None) -> str:
@@ -102,7 +101,7 @@ def _against_json(config: Config) -> None:
     if not isinstance(anno, str) or not anno.endswith(".json") or not isinstance(root, (str, type(None))):
         return
     path, exists = resolve(config, root or "", anno)
-    if not exists or not path.is_file() or path.stat().st_size > _LARGEST_JSON:
+    if not exists or not path.is_file() or path.stat().st_size > LARGEST_JSON:
         return
     counts = _counts(path)
     if counts is None:

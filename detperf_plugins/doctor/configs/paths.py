@@ -1,4 +1,4 @@
-"""Data paths of a config: whether they exist, and separators that only Windows knows."""
+"""Data paths of a config: whether they and the annotated pictures exist, and Windows' separators."""
 
 from __future__ import annotations
 
@@ -11,19 +11,32 @@ from detperf_plugins.doctor.configs.names import mindocr, paddledet
 from detperf_plugins.doctor.rules import rule
 from detperf_plugins.doctor.yaml.nodes import Node
 
-__all__ = ["check", "resolve"]
+__all__ = ["LARGEST_JSON", "check", "picture_folders", "resolve"]
 
 MISSING = rule(
     "config-path-missing",
     "error",
     "correctness",
     "a data path does not exist here",
-    why="PaddleDetection tries to download a data set of that name, MindOCR stops with 'does not existed'. "
-    "Relative paths count from the folder in which the trainer is started.",
+    why="PaddleDetection stops with 'is not valid for reason above' (where it knows a data set of that name "
+    "it downloads it), MindOCR with 'does not existed'. Relative paths count from the folder in which the "
+    "trainer is started.",
     fix="Correct the path, or run the check where the data lies.",
     source="mindspore-lab/mindocr/issues/139",
     room="yaml",
     weight=1,
+)
+PICTURES = rule(
+    "config-pictures-missing",
+    "error",
+    "correctness",
+    "pictures that the config's annotation file names are not in its picture folder",
+    why="PaddleDetection leaves each of them out with a warning and trains on the rest; where all are "
+    "missing it stops with 'not found any coco record'.",
+    fix="Correct image_dir, or file_name in the annotations (it counts from dataset_dir/image_dir), or copy "
+    "the pictures there.",
+    source="PaddlePaddle/PaddleDetection/blob/develop/ppdet/data/source/coco.py",
+    room="yaml",
 )
 SEPARATOR = rule(
     "config-path-separator",
@@ -39,6 +52,11 @@ SEPARATOR = rule(
 )
 
 
+_DATASETS = ("TrainDataset", "EvalDataset", "TestDataset", "UnsupTrainDataset")
+_MINDOCR = ("train.dataset", "eval.dataset")
+LARGEST_JSON = 64 * 2**20  # a larger json is left to `detperf lint FILE.json`
+
+
 def resolve(config: Config, *parts: str) -> tuple[Path, bool]:
     """The first existing reading of a data path, or the most likely one, and whether it exists.
 
@@ -48,15 +66,20 @@ def resolve(config: Config, *parts: str) -> tuple[Path, bool]:
     joined = Path(*[part.replace("\\", "/") for part in parts if part])
     if joined.is_absolute():
         return joined, _exists(joined)
-    starts = [Path.cwd(), *config.folders]
-    if config.path is not None:
-        folder = config.path.resolve().parent
-        starts += [p for p in folder.parents if (p / "tools" / "train.py").is_file()] + [folder]
-    tries = [start / joined for start in starts]
+    tries = [start / joined for start in _starts(config)]
     for place in tries:
         if _exists(place):
             return place, True
     return tries[0], False
+
+
+def _starts(config: Config) -> list[Path]:
+    """The folders from which a relative data path may count."""
+    starts = [Path.cwd(), *config.folders]
+    if config.path is not None:
+        folder = config.path.resolve().parent
+        starts += [p for p in folder.parents if (p / "tools" / "train.py").is_file()] + [folder]
+    return starts
 
 
 def _exists(path: Path) -> bool:
@@ -69,10 +92,10 @@ def _exists(path: Path) -> bool:
 def check(config: Config) -> None:
     """Report missing data paths and back-slashes."""
     if config.host == "paddledet":
-        for section in ("TrainDataset", "EvalDataset", "TestDataset", "UnsupTrainDataset"):
+        for section in _DATASETS:
             _paddledet(config, section)
     elif config.host == "mindocr":
-        for section in ("train.dataset", "eval.dataset"):
+        for section in _MINDOCR:
             _mindocr(config, section)
 
 
@@ -100,16 +123,97 @@ def _paddledet(config: Config, section: str) -> None:
         _separators(config, f"{section}.{key}")
     root = _text(config, f"{section}.dataset_dir")
     anno = _text(config, f"{section}.anno_path")
-    if not anno or section == "TestDataset":  # inference takes its pictures from the command line
+    stock = _stock(config.host, root)
+    if section == "TestDataset":  # inference takes its pictures from the command line
+        pictures = _text(config, f"{section}.image_dir")
+        if pictures and not stock and not resolve(config, pictures)[1]:
+            _picture_folder(config, section, "hint")
         return
-    path, exists = resolve(config, root, anno)
-    if exists:
-        return
-    if _stock(config.host, root):
-        why = f"{path} is not there; the trainer downloads the data set of that name where it knows one"
-        config.report(MISSING, f"{section}.dataset_dir", why, severity="hint")
-    else:
+    if anno:
+        path, exists = resolve(config, root, anno)
+        if exists:
+            folder = _picture_folder(config, section)
+            if folder is not None:
+                _pictures(config, section, path, folder)
+            return
+        if stock:
+            why = f"{path} is not there; the trainer downloads the data set of that name where it knows one"
+            config.report(MISSING, f"{section}.dataset_dir", why, severity="hint")
+            return
         config.report(MISSING, f"{section}.anno_path", f"the annotation file {path} does not exist")
+    if not root or resolve(config, root)[1]:
+        _picture_folder(config, section, "hint" if stock else "")
+    elif not anno:
+        message = f"the folder {resolve(config, root)[0]} does not exist"
+        config.report(MISSING, f"{section}.dataset_dir", message, severity="hint")
+
+
+def _picture_folder(config: Config, section: str, severity: str = "") -> Path | None:
+    """The folder from which the pictures of a data set count; None, and a finding, where it is not there.
+
+    PaddleDetection reads annotations and pictures from one `dataset_dir`: the one that has the annotations.
+    """
+    root, anno, pictures = (
+        _text(config, f"{section}.{k}") for k in ("dataset_dir", "anno_path", "image_dir")
+    )
+    if pictures == "" and config.get(f"{section}.image_dir"):  # a list of folders
+        return None
+    root, anno, pictures = (part.replace("\\", "/") for part in (root, anno, pictures))
+    folder, exists = resolve(config, root, pictures or ".")
+    if anno and not Path(anno).is_absolute():
+        start = next((start for start in _starts(config) if _exists(start / root / anno)), None)
+        if start is not None:
+            folder = start / root / pictures
+            exists = _exists(folder)
+    if exists:
+        return folder
+    message = f"{section}.image_dir: the folder {folder} does not exist"
+    config.report(MISSING, f"{section}.image_dir", message, severity=severity)
+    return None
+
+
+def _pictures(config: Config, section: str, annotations: Path, folder: Path) -> None:
+    """Report the pictures that an annotation file names and the folder does not have."""
+    from detperf_plugins.doctor.coco.pictures import missing_pictures
+    from detperf_plugins.doctor.coco.reader import open_coco
+    from detperf_plugins.errors import DetperfError
+
+    try:
+        if annotations.suffix != ".json" or annotations.stat().st_size > LARGEST_JSON:
+            return
+        with open_coco(annotations) as data:
+            rows = [row.get("file_name") for row in data.images if isinstance(row, dict)]
+        names = [name for name in rows if isinstance(name, str)]
+        missing = missing_pictures(names, folder)
+    except (DetperfError, OSError, ValueError):
+        return
+    if missing:
+        message = (
+            f"{len(missing)} of the {len(names)} pictures that {annotations} names are not in {folder}: "
+            f"{names[missing[0]]}" + (", ..." if len(missing) > 1 else "")
+        )
+        config.report(PICTURES, f"{section}.image_dir", message)
+
+
+def picture_folders(config: Config) -> dict[Path, Path]:
+    """For each annotation or label file that a config names and that exists, the folder of its pictures."""
+    found: dict[Path, Path] = {}
+    if config.host == "paddledet":
+        pairs = [(f"{s}.dataset_dir", f"{s}.anno_path", f"{s}.image_dir") for s in _DATASETS]
+    elif config.host == "mindocr":
+        pairs = [(f"{s}.dataset_root", f"{s}.label_file", f"{s}.data_dir") for s in _MINDOCR]
+    else:
+        return found
+    for keys in pairs:
+        root, file, pictures = (_text(config, key).replace("\\", "/") for key in keys)
+        if not file or not (pictures or not config.get(keys[2])):
+            continue
+        for start in _starts(config):
+            path, folder = start / root / file, start / root / pictures
+            if _exists(path) and _exists(folder):
+                found.setdefault(path.resolve(), folder)
+                break
+    return found
 
 
 def _mindocr(config: Config, section: str) -> None:
