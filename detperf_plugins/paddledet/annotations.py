@@ -325,7 +325,7 @@ def _checked_truth(path: str, masks: bool, said: set[tuple[str, str]]) -> Any:
     """pycocotools' COCO of a file, checked; findings are reported unless they are among `said`."""
     from pycocotools.coco import COCO
 
-    class CheckedTruth(COCO):  # type: ignore[misc]
+    class CheckedTruth(COCO):
         def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
             if self.dataset.get("annotations"):
                 findings = check_annotations(self.dataset, masks, evaluating=True)

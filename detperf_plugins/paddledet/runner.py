@@ -8,6 +8,7 @@ from typing import Any
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.overrides import parse_overrides
+from detperf_plugins.paddledet.datasets import require_data
 from detperf_plugins.paddledet.registry import activate
 
 __all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
@@ -124,11 +125,13 @@ def train(
         The trainer, trained, and the AP vectors of the last evaluation by kind (empty without one).
 
     Raises:
+        UnreadableInput: the config cannot be read, or a data set is not there.
         DetperfError: a checkpoint to resume from does not exist.
     """
     if resume is not None and not Path(f"{_stem(resume)}.pdparams").is_file():
         raise DetperfError(f"nothing to resume from: {resume} has no .pdparams")
     cfg = load(config, overrides, plugins, replace)
+    require_data(cfg, config, ("TrainDataset", "EvalDataset") if eval_while_training else ("TrainDataset",))
     # tools/train.py merges its flags into the config; Trainer reads these from there.
     for key, value in {"amp": amp, "fleet": False, "use_vdl": False, "to_static": False}.items():
         cfg[key] = value or cfg.get(key, False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
+from detperf_plugins.paddledet.datasets import require_data
 
 __all__ = ["Finished", "on_each_step", "out_of_memory", "prepare", "sentence", "train"]
 
@@ -43,7 +44,7 @@ def prepare(
     words = [*overrides, *ENDLESS, f"save_dir={out}"]
     cfg = runner.load(config, words, plugins=plugins, replace=replace)
     cfg["amp"] = amp or cfg.get("amp", False)
-    _require_data(cfg, config)
+    require_data(cfg, config)
     trainer = runner.build_trainer(cfg, seed=seed)
     if len(trainer.loader) < 1:
         size = cfg.TrainReader["batch_size"]
@@ -51,17 +52,6 @@ def prepare(
     if cfg.get("pretrain_weights"):
         trainer.load_weights(cfg.pretrain_weights)
     return cfg, trainer
-
-
-def _require_data(cfg: Any, config: Path) -> None:
-    """ppdet would download all of COCO where a data set is missing."""
-    section = cfg["TrainDataset"]
-    values = section if isinstance(section, dict) else vars(section)
-    if not values.get("anno_path"):
-        return
-    file = Path(values.get("dataset_dir") or "") / values["anno_path"]
-    if not file.is_file():
-        raise UnreadableInput(f"no data set: TrainDataset of {config} names {file}, which does not exist")
 
 
 def train(trainer: Any, fetch: Callable[[Callable[[Any], Any], Any], Any]) -> BaseException | None:
