@@ -18,6 +18,7 @@ import paddle
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.imports import around_import
 from detperf_plugins.paddledet.amp import check_amp, warn_of
+from detperf_plugins.paddledet.in_use import report
 
 __all__ = ["guard_trainer"]
 
@@ -29,7 +30,8 @@ def guard_trainer() -> Callable[[], None]:
 
     `amp_from_config: true` keeps AMP on where a script has written its unset `--amp` over `amp: true`.
     `master_grad: true` reaches Paddle whatever its version. Mistaken AMP settings, and `to_static` with
-    parts that it cannot trace, stop with one sentence; settings without effect are warned of once.
+    parts that it cannot trace, stop with one sentence; settings without effect are warned of once. What is
+    in use is logged.
     """
     installed: list[tuple[Any, Any]] = []
     wanted = True
@@ -50,8 +52,10 @@ def guard_trainer() -> Callable[[], None]:
                 warn_of(cfg)
             with _master_grad(bool(cfg.get("master_grad"))):
                 stock(self, cfg, mode)
-            if training and cfg.get("to_static"):
-                _refuse_to_static(self.model)
+            if training:
+                if cfg.get("to_static"):
+                    _refuse_to_static(self.model)
+                report(self)
 
         trainer.__init__ = build
         installed.append((trainer, stock))
