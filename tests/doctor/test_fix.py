@@ -201,3 +201,9 @@ def test_renumbered_ids_collide_with_no_later_one(tmp_path):
     assert [row["id"] for row in json.loads(out.read_text())["annotations"]] == [7, 9, 10, 8] and len(
         changes
     ) == 3
+
+
+def test_an_id_that_is_a_list_is_no_exception(tmp_path):
+    images = [{"id": [1], "file_name": "p1.png", "width": 100, "height": 80}]
+    _path, whats = fixed(tmp_path, "set.json", coco({"image_id": [1]}, images=images))
+    assert not any("image [1]: deleted" in what for what in whats)

@@ -48,7 +48,7 @@ class _Repair:
         for row in rows:
             width, height = row.get("width"), row.get("height")
             size = (float(width), float(height)) if finite(width) and finite(height) else (0.0, 0.0)  # type: ignore[arg-type]
-            self.sizes[_number_id(row.get("id"))] = size
+            self.sizes[_key(row.get("id"))] = size
         self.used: set[Hashable] = set()
         self.largest_id = 0
         masks = 0
@@ -116,7 +116,7 @@ class _Repair:
                 self._note("deleted: no usable mask", row)
                 return False
         parts = [part for part in shape.parts if len(part) >= 6 and len(part) % 2 == 0]
-        verdict = judge_mask(parts, self.sizes.get(made["image_id"], (0.0, 0.0))) if parts else None
+        verdict = judge_mask(parts, self.sizes.get(_key(made["image_id"]), (0.0, 0.0))) if parts else None
         if verdict is None or verdict.fault:
             self._note(f"deleted: {verdict.fault if verdict else 'no usable mask'}", row)
             return False
@@ -167,6 +167,12 @@ def _number_id(value: Any) -> Any:
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 18
         else value
     )
+
+
+def _key(value: Any) -> Hashable:
+    """An id by which sizes are looked up; a list or an object, which is no id, as its text."""
+    value = _number_id(value)
+    return value if isinstance(value, Hashable) else repr(value)
 
 
 def _has_mask(row: Any) -> bool:
