@@ -23,6 +23,7 @@ _MODULES = (
     "yaml.bases",
     "configs.common",
     "configs.paths",
+    "configs.overlays",
     "configs.mindocr_faults",
     "configs.mindocr_keys",
     "configs.mindocr_pipeline",

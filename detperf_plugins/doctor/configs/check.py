@@ -13,6 +13,7 @@ from detperf_plugins.doctor.configs import (
     mindocr_pipeline,
     mindocr_speed,
     mindocr_values,
+    overlays,
     paddledet_data,
     paddledet_faults,
     paddledet_keys,
@@ -54,6 +55,7 @@ def run_checks(config: Config) -> list[Finding]:
     """Everything found in a loaded config, without what a comment asks to ignore."""
     common.check(config)
     paths.check(config)
+    overlays.check(config)
     for module in _CHECKS[config.host]:
         module.check(config)
     return [f for f in [*config.chain.findings, *config.findings] if not _ignored(f, config.chain)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from detperf_plugins.doctor.rules import Rule
 from detperf_plugins.doctor.yaml.bases import Chain
 from detperf_plugins.doctor.yaml.nodes import Entry, Node
 
-__all__ = ["Config", "Transform", "host_of", "number"]
+__all__ = ["Config", "Transform", "host_of", "host_of_keys", "key_counts", "number"]
 
 _PADDLEOCR = frozenset(
     {"Global", "Architecture", "PostProcess", "Optimizer", "Loss", "Train", "Eval", "Metric"}
@@ -42,16 +42,24 @@ PADDLEDET_PLAIN = frozenset(
 
 def host_of(root: Node) -> str:
     """ "mindocr", "paddledet", "paddleocr" or "" (no config of either), from the top-level keys."""
-    keys = set(root.entries)
-    if not keys:
-        return ""
-    scores = {
-        "mindocr": len(keys & (MINDOCR_KEYS[""] - {"common"})),
-        "paddleocr": len(keys & _PADDLEOCR),
-        "paddledet": len(keys & (PADDLEDET_PLAIN | paddledet()["modules"].keys() | OUR_NAMES)),
-    }
+    return host_of_keys(root.entries.keys())
+
+
+def host_of_keys(keys: Collection[str]) -> str:
+    """As `host_of`, from the names alone."""
+    scores = key_counts(keys)
     host = max(scores, key=lambda name: scores[name])
     return host if scores[host] else ""
+
+
+def key_counts(keys: Collection[str]) -> dict[str, int]:
+    """How many of the top-level keys each host knows; a key may count for several."""
+    names = set(keys)
+    return {
+        "mindocr": len(names & (MINDOCR_KEYS[""] - {"common"})),
+        "paddleocr": len(names & _PADDLEOCR),
+        "paddledet": len(names & (PADDLEDET_PLAIN | paddledet()["modules"].keys() | OUR_NAMES)),
+    }
 
 
 def number(value: Any) -> float | None:

@@ -51,6 +51,7 @@ class Chain:
         root: the merged mapping.
         own: the file's mapping before merging.
         files: the file and all bases, in the order in which they were read.
+        included: for every base: the `_BASE_` entry that names it, and its own mapping before merging.
         replaced: for every list that a later file replaced, its path and (old node, new node).
         findings: faults of reading and including.
         texts: the text of each file, for `# detperf: ignore` and for edits.
@@ -60,6 +61,7 @@ class Chain:
     root: Node
     own: Node
     files: list[str] = field(default_factory=list)
+    included: list[tuple[Node, Node]] = field(default_factory=list)
     replaced: list[tuple[tuple[str, ...], Node, Node]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
@@ -93,7 +95,7 @@ def load_chain(text: str, file: str, path: Path | None) -> Chain:
         path: where it lies, from which bases are found; None when it is known only as text.
     """
     node, findings = read_yaml(text, file)
-    chain = Chain(node, node, [file], [], findings, {file: text})
+    chain = Chain(node, node, [file], findings=findings, texts={file: text})
     chain.complete = not any(f.rule.id.startswith("yaml-") and f.severity == "error" for f in findings)
     chain.root = _with_bases(node, path, chain, (path.resolve(),) if path else ())
     return chain
@@ -137,6 +139,7 @@ def _load_base(base: Path, name: Node, chain: Chain, parents: tuple[Path, ...]) 
         return None
     shown = str(base)
     node, findings = read_yaml(text.text, shown)
+    chain.included.append((name, node))
     if shown not in chain.texts:
         chain.findings += [*text.findings, *findings]
         chain.files.append(shown)
