@@ -59,6 +59,8 @@ def train(
     out = out.resolve()
     words = [*overrides, *context.args]
     files = _named(config or variants.sample_config(out / "data"), tuned)
+    for path in files.values():
+        variants.require_host(path)
     configs = {name: _trainable(path, files[BASELINE], out) for name, path in files.items()}
     settings = {"overrides": words, "steps": steps, "warm_up": warm_up, "seed": seed}
     # What was measured under other versions or on another machine is no part of this table.

@@ -57,6 +57,7 @@ def demo(
     overlay = overlay or "exact_targets"
     from detperf_plugins.measure import sidebyside
     from detperf_plugins.paddledet import demo as room
+    from detperf_plugins.paddledet.variants import require_host
 
     plan = room.plan(
         out,
@@ -66,7 +67,7 @@ def demo(
         steps=steps,
         quick=quick,
         seed=seed,
-        overlay=find_config(overlay),
+        overlay=require_host(find_config(overlay)),
         random_sampling=random_sampling,
     )
     console.print(f"Data: {plan.description}. Two runs of {plan.steps} steps, seed {seed}.", soft_wrap=True)
@@ -110,6 +111,7 @@ def _mindocr(
     """The same for DBNet."""
     from detperf_plugins.measure import sidebyside
     from detperf_plugins.mindocr import demo as room
+    from detperf_plugins.paddledet.variants import require_host
 
     plan = room.plan(
         out,
@@ -119,7 +121,7 @@ def _mindocr(
         steps=steps,
         quick=quick,
         seed=seed,
-        overlays=[find_config(overlay), find_config("rare_checkpoints")],
+        overlays=[require_host(find_config(overlay), "mindocr"), find_config("rare_checkpoints")],
     )
     console.print(f"Data: {plan.description}. Two runs of {plan.steps} steps, seed {seed}.", soft_wrap=True)
     results = room.run_both(plan, console)

@@ -118,7 +118,7 @@ def _other(
     path = Path(against)
     if path.is_dir() or path.suffix == ".json":
         return profiles.read(path), None
-    file = path if path.is_file() else find_config(against)
+    file = variants.require_host(path if path.is_file() else find_config(against))
     return None, file if variants.is_complete(file) else variants.over(config, file, folder)
 
 

@@ -63,8 +63,8 @@ def why_none(cfg: Mapping[str, Any], model: paddle.nn.Layer) -> str:
         for key, value in values.items() if isinstance(values, Mapping) else ():
             if isinstance(value, str) and value in names and section not in classes:
                 return (
-                    f"the config sets {section}.{key}: {value}, but {cfg['architecture']} has no {section} here; "
-                    "take an overlay for what it has (detperf configs)"
+                    f"the config sets {section}.{key}: {value}, but {cfg['architecture']} has no {section} "
+                    "here; take an overlay for what it has (detperf configs)"
                 )
     stock = [part.replaces for part in PARTS if part.replaces in classes]
     if stock:

@@ -10,6 +10,7 @@ from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.overrides import parse_overrides
 from detperf_plugins.paddledet.datasets import require_data
 from detperf_plugins.paddledet.registry import activate
+from detperf_plugins.paddledet.variants import require_host
 
 __all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
 
@@ -42,6 +43,7 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
     if not config.is_file():
         raise UnreadableInput(f"no config file {config}")
     require_paddledet()
+    require_host(config)
     if plugins:
         activate(replace)
     import paddle

@@ -13,7 +13,7 @@ from detperf_plugins import configs_dir
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.measure.child import write_file
 
-__all__ = ["config_files", "fingerprint", "is_complete", "over", "sample_config", "shown"]
+__all__ = ["config_files", "fingerprint", "is_complete", "over", "require_host", "sample_config", "shown"]
 
 TINY = Path("paddledet") / "tiny" / "mask_rcnn_r18_fpn_shapes.yml"
 
@@ -62,8 +62,8 @@ def config_files(path: Path, _above: tuple[Path, ...] = ()) -> list[tuple[Path, 
     """
     import yaml
 
-    path = Path(os.path.expanduser(path)).resolve()
-    if path in _above:
+    path = Path(os.path.expanduser(path)).absolute()
+    if path.resolve() in [one.resolve() for one in _above]:
         raise UnreadableInput(f"{path} includes itself through _BASE_")
     try:
         # BaseLoader constructs no tag, and so runs nothing that the file names.
@@ -80,6 +80,25 @@ def config_files(path: Path, _above: tuple[Path, ...] = ()) -> list[tuple[Path, 
     for base in [bases] if isinstance(bases, str) else bases:
         found += config_files(path.parent / os.path.expanduser(base), (*_above, path))
     return found
+
+
+def require_host(path: Path, host: str = "paddledet") -> Path:
+    """The path, where neither it nor a file of its `_BASE_` chain is shipped for the other host.
+
+    Raises:
+        UnreadableInput: one is, so that it would change nothing here; or see `config_files`.
+    """
+    root = configs_dir().resolve()
+    titles = {"paddledet": "PaddleDetection", "mindocr": "MindOCR"}
+    for file in [file.resolve() for file, _ in config_files(path)]:
+        if root in file.parents and file.relative_to(root).parts[0] != host:
+            name = file.relative_to(root).as_posix()
+            other = titles[name.split("/")[0]]
+            raise UnreadableInput(
+                f"{name} is a config for {other}, and nothing of {titles[host]} reads it; `detperf configs` "
+                f"lists those for {titles[host]} below {host}/"
+            )
+    return path
 
 
 def is_complete(path: Path) -> bool:

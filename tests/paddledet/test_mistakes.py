@@ -5,12 +5,23 @@ from __future__ import annotations
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from detperf_plugins import cli, configs_dir
 from detperf_plugins.errors import UnreadableInput
-from detperf_plugins.paddledet import datasets
+from detperf_plugins.paddledet import datasets, variants
 from tests.paddledet.scripts import run, tiny_config
 
 DETPERF = [sys.executable, "-c", "from detperf_plugins.cli import main; main()"]
+
+cli._load_verbs()
+
+
+def invoke(*words: str) -> UnreadableInput:
+    """The error of a command that must be refused for its input."""
+    error = CliRunner().invoke(cli.app, list(words)).exception
+    assert isinstance(error, UnreadableInput), error
+    return error
 
 
 def sentences(output: str) -> str:
@@ -49,3 +60,35 @@ def test_the_evaluation_set_is_asked_for_only_where_it_is_read(shapes, tmp_path,
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "shapes").symlink_to(shapes / "val")  # where ppdet looks next
     datasets.require_data(cfg, tmp_path, ("TrainDataset", "EvalDataset"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo", "--overlay", "fast_data"),
+        ("bench", "train", "--tuned", "fast_data"),
+        ("bench", "train", "--tuned", "other={mixed}"),
+        ("profile", "--against", "fast_data"),
+        ("train", "-c", "{mixed}"),
+    ],
+)
+def test_an_overlay_of_the_other_host_is_refused(words, shapes, tmp_path):
+    mixed = tiny_config(tmp_path, shapes, configs_dir() / "mindocr" / "dbnet" / "fast_data.yml")
+    where = ("--out", str(tmp_path / "out")) if words[0] != "train" else ()
+    error = invoke(*(word.format(mixed=mixed) for word in words), *where)
+    assert "mindocr/dbnet/fast_data.yml is a config for MindOCR, and nothing of PaddleDetection" in str(error)
+
+
+def test_the_demo_of_mindocr_refuses_one_of_paddledetection(tmp_path):
+    error = invoke("demo", "--host", "mindocr", "--overlay", "exact_parts", "--out", str(tmp_path))
+    assert "exact_parts.yml is a config for PaddleDetection" in str(error)
+
+
+def test_a_config_behind_a_link_keeps_its_own_bases(tmp_path):
+    """ppdet seeks `_BASE_` beside the link, not beside what it points at."""
+    for name, text in {"far/real.yml": "_BASE_: [base.yml]\n", "near/base.yml": "epoch: 1\n"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    link = tmp_path / "near" / "link.yml"
+    link.symlink_to(tmp_path / "far" / "real.yml")
+    assert [path.name for path, _ in variants.config_files(link)] == ["link.yml", "base.yml"]
