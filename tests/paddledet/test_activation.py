@@ -166,6 +166,34 @@ def test_zlib_is_bound_before_paddle_in_every_process():
     assert any(path.is_file() for path in startup)
 
 
+@pytest.mark.parametrize(
+    ("value", "on", "warnings"),
+    [("1", True, 0), ("replace", True, 0), ("0", False, 0), ("", False, 0), ("off", False, 1)],
+)
+def test_the_variable_switches_on_and_off(value, on, warnings):
+    """A child that the process starts says nothing once more."""
+    child = "subprocess.run([sys.executable, '-c', 'pass'], check=True)"
+    code = f"import subprocess, sys; {child}"
+    code += "; from detperf_plugins.imports import _WATCHER; print('ON', 'ppdet.engine' in _WATCHER.watched)"
+    output = python(code, env={"DETPERF_PLUGINS": value})
+    assert result(output, "ON") == [str(on)]
+    assert output.count(f"detperf: DETPERF_PLUGINS={value} is unknown, the plugins stay off") == warnings
+
+
+def test_the_startup_file_of_this_version_imports_nothing_when_off(tmp_path):
+    startup = (Path(__file__).parents[2] / "detperf_plugins_startup.pth").read_text(encoding="utf-8")
+    (tmp_path / "detperf_plugins").mkdir()
+    for name in ("__init__", "startup"):
+        (tmp_path / "detperf_plugins" / f"{name}.py").write_text("", encoding="utf-8")
+    code = "import sys; exec(sys.argv[1]); print('LOADED', 'detperf_plugins.startup' in sys.modules)"
+    for value, loaded in (("0", "False"), ("", "False"), ("1", "True")):
+        output = run(
+            [sys.executable, "-S", "-c", code, startup],
+            env={"DETPERF_PLUGINS": value, "PYTHONPATH": str(tmp_path)},
+        )
+        assert result(output, "LOADED") == [loaded]
+
+
 def test_an_unsupported_paddle_is_refused_with_a_sentence(monkeypatch):
     from detperf_plugins import hosts
     from detperf_plugins.errors import UnsupportedHost
