@@ -189,7 +189,8 @@ def test_the_startup_file_of_this_version_imports_nothing_when_off(tmp_path):
     for value, loaded in (("0", "False"), ("", "False"), ("1", "True")):
         output = run(
             [sys.executable, "-S", "-c", code, startup],
-            env={"DETPERF_PLUGINS": value, "PYTHONPATH": str(tmp_path)},
+            env={"DETPERF_PLUGINS": value},
+            cwd=tmp_path,
         )
         assert result(output, "LOADED") == [loaded]
 
