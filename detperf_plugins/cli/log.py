@@ -55,7 +55,7 @@ def log(
     """
     if compare and len(files) != 2:
         raise UnreadableInput("--compare takes two files: detperf log --compare A B")
-    analyses = [analyse(read_log(path)) for path in files]
+    analyses = [_analyse(path) for path in files]
     if compare:
         _compare(*analyses)
     else:
@@ -76,6 +76,18 @@ def log(
     write_json(json_path, [a.as_row() for a in analyses], {}, findings=findings, curves=curves)
     if any(finding.severity != "hint" for a in analyses for finding in a.findings):
         raise typer.Exit(FAILED)
+
+
+def _analyse(path: Path) -> Analysis:
+    """Measure one log; a file in which no trainer wrote a line is none, unless it holds a known error."""
+    found = read_log(path)
+    analysis = analyse(found)
+    if not found.is_training and not any(f.rule.id == "log-known-error" for f in analysis.findings):
+        raise UnreadableInput(
+            f"{path} is no training log: no line in it is one that PaddleDetection, PaddleOCR, MindOCR or "
+            "MindSpore prints"
+        )
+    return analysis
 
 
 def _pairs(points: list[tuple[float, float]]) -> list[list[Any]]:

@@ -137,6 +137,22 @@ def test_logs(tmp_path, capsys):
     assert run("log", str(write(tmp_path, "bin.log", b"\0\1\2" * 99))) == 2
 
 
+def test_a_file_without_any_line_of_a_log(tmp_path, capsys):
+    code = '"""Start training... save model in x."""\nimport paddle\nfps = 3\n'
+    files = [
+        write(tmp_path, "train.py", code),
+        write(tmp_path, "set.json", coco(info={"date": "2017/09/01"})),
+    ]
+    for path in (*files, write(tmp_path, "notes.txt", "all is well\n")):
+        assert run("log", str(path)) == 2
+        assert f"{path} is no training log" in capsys.readouterr().out
+    assert run("log", str(write(tmp_path, "e.txt", "ModuleNotFoundError: No module named 'te'\n"))) == 1
+    start = "[12/01 02:44:58] ppdet.data INFO: Load [4 samples valid, 0 samples invalid]\n"
+    assert run("log", str(write(tmp_path, "start.log", start))) == 0
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: x\n'
+    assert run("log", str(write(tmp_path, "died.log", start + trace))) == 1
+
+
 def test_compare_and_chart(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     slow = write(

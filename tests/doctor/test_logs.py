@@ -132,3 +132,34 @@ def test_prose_around_a_log_is_ignored():
     )
     _log, result = read(text)
     assert result.epochs == 2 and result.compile == pytest.approx(40)
+
+
+TRACE = """\
+Traceback (most recent call last):
+  File "tools/train.py", line 9, in <module>
+    main()
+  File "ppdet/modeling/necks/fpn.py", line 197, in forward
+    laterals[lvl - 1] += upsample
+ValueError: (InvalidArgument) Broadcast dimension mismatch.
+  [Hint: Expected x == y] (at common_shape.h:86)
+"""
+
+
+def test_a_log_that_ends_in_a_traceback():
+    found = faults(f"{ppdet(0)}\n{ppdet(20)}\n{TRACE}LAUNCH INFO exit code 1\n")["log-traceback"]
+    assert found.line == 8 and found.severity == "error"
+    assert "ended with ValueError: (InvalidArgument) Broadcast" in found.message
+    assert "ppdet/modeling/necks/fpn.py, line 197" in found.message
+    assert "log-traceback" in faults(TRACE)
+    ranked = "".join(f"[rank3]: {row}\n" for row in TRACE.splitlines())
+    assert "ValueError" in faults(ranked)["log-traceback"].message
+    wordless = 'Traceback (most recent call last):\n  File "a.py", line 1\nRuntimeError: \n\n'
+    wordless += "C++ Traceback (most recent call last):\nError Message Summary:\nFatalError: no memory\n"
+    assert "RuntimeError: FatalError: no memory" in faults(wordless)["log-traceback"].message
+    stopped = faults(TRACE.replace("ValueError: (Inv", "KeyboardInterrupt\n# ("))["log-traceback"]
+    assert stopped.severity == "hint"
+
+
+def test_a_traceback_that_the_run_survives_is_none():
+    assert "log-traceback" not in faults(f"{TRACE}{ppdet(20)}\n")
+    assert "log-traceback" not in faults(f"{ppdet(20)}\n{TRACE}ppdet INFO: Save checkpoint: out\n")

@@ -104,6 +104,12 @@ RULES = {
             "PaddlePaddle/PaddleOCR/issues/1740",
         ),
         _log(
+            "traceback", "error", "correctness", "the log ends in a Python traceback",
+            "The run stopped there; its last checkpoint is what remains.",
+            "Read the frames above that line; `detperf explain` on this file tells the causes it knows.",
+            "https://docs.python.org/3/library/traceback.html", weight=-1,
+        ),
+        _log(
             "eval-empty", "error", "correctness", "evaluation found nothing",
             "Every evaluation since says empty: the model predicts no object, often since the loss became "
             "0 or NaN.",

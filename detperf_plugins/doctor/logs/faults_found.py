@@ -25,12 +25,15 @@ def find_faults(log: Log, result: Analysis) -> list[Finding]:
     """Every fault of a log, most important first."""
     found: list[Finding] = []
 
-    def add(rule: str, line: int | None, message: str, count: int = 1, fix: str = "") -> None:
-        found.append(Finding(RULES[rule], log.file, message, line, None, fix, count=count))
+    def add(
+        rule: str, line: int | None, message: str, count: int = 1, fix: str = "", severity: str = ""
+    ) -> None:
+        found.append(Finding(RULES[rule], log.file, message, line, None, fix, count=count, severity=severity))
 
     _losses(log, result, add)
     _scales(log, add)
     _events(log, result, add)
+    _ending(log, add)
     _measurement(log, result, add)
     _known(log, add)
     return by_importance(found)
@@ -199,6 +202,14 @@ def _events(log: Log, result: Analysis, add: _Add) -> None:
         )
     if log.config:
         _printed_config(log, add)
+
+
+def _ending(log: Log, add: _Add) -> None:
+    if log.ending is not None:
+        where = f" ({log.ending.raised})" if log.ending.raised else ""
+        severity = "hint" if log.ending.text.startswith("KeyboardInterrupt") else ""  # stopped by hand
+        message = f"the run ended with {log.ending.text}{where}"
+        add("traceback", log.ending.line, message, severity=severity)
 
 
 def _printed_config(log: Log, add: _Add) -> None:

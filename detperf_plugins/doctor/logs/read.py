@@ -9,6 +9,7 @@ from pathlib import Path
 from detperf_plugins.doctor.logs.clean import Line, clean_lines
 from detperf_plugins.doctor.logs.records import Record, parse_record
 from detperf_plugins.doctor.logs.times import Clock
+from detperf_plugins.doctor.logs.traceback import Ending, ending
 from detperf_plugins.doctor.reading import read_text
 from detperf_plugins.errors import UnreadableInput
 
@@ -23,6 +24,10 @@ _BANNER = re.compile(r"^\s*([A-Z][A-Za-z ]{2,40}):\s*(.*?)\s*$")
 _CONFIG = re.compile(r"(?:root|ppocr) INFO: ( *)([A-Za-z_]\w*) :\s?(.*)$")
 _PERFORMANCE = re.compile(r"Performance: (\{.*\}), eval time: ([\d.]+)")
 _ABORT = re.compile(r"ABORT!!!(?:.*?rank=\[?(\d+))?|rank=\[?(\d+)\]? was aborted")
+_STAMPED = re.compile(r"\s*\[?(?:\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\d\d/\d\d \d\d:\d\d)")
+_NO_LOGS = frozenset([".c", ".cc", ".cpp", ".cu", ".h", ".ipynb", ".json", ".md", ".py", ".yaml", ".yml"])
+# Events that only a run that goes on can print.
+_ALIVE = frozenset(["evaluation", "performance", "save", "scale"])
 _SIGNS = (
     ("eval-empty", re.compile(r"[Ee]valuation results? (?:is )?empty")),
     ("start", re.compile(r"Start training\.\.\.|Training Config|Using \w* config|train dataloader has")),
@@ -69,6 +74,8 @@ class Log:
         elapsed: seconds between the first and the last time stamp; None without stamps.
         truncated: the text of a last line that breaks off, else "".
         text: the decoded log.
+        ending: the exception that the log ends in, with nothing of the training after it; else None.
+        stamped: whether a line begins with a time stamp.
     """
 
     file: str
@@ -80,6 +87,15 @@ class Log:
     truncated: str = ""
     last_step: int | None = None
     text: str = ""
+    ending: Ending | None = None
+    stamped: bool = False
+
+    @property
+    def is_training(self) -> bool:
+        """Whether any line is one that a trainer prints; source code and JSON quote such lines at most."""
+        quoted = Path(self.file).suffix.lower() in _NO_LOGS
+        signs = bool(self.events) or self.stamped
+        return bool(self.records or self.banner or self.config or self.ending) or (signs and not quoted)
 
     def of(self, kind: str) -> list[Event]:
         """The events of one kind."""
@@ -106,7 +122,9 @@ def read_log_text(text: str, file: str) -> Log:
     clock = Clock()
     in_banner = False
     config: list[str] = []
-    for line in clean_lines(text):
+    lines = list(clean_lines(text))
+    for line in lines:
+        log.stamped = log.stamped or bool(_STAMPED.match(line.text))
         time = clock.read(line.text)
         record = parse_record(line.text, line.number)
         if record is not None:
@@ -124,10 +142,18 @@ def read_log_text(text: str, file: str) -> Log:
         if printed:
             config.append(f"{printed[1]}{printed[2]}: {_yaml(printed[3])}".rstrip())
     log.config = "\n".join(config)
+    log.ending = _ending(log, lines)
     if clock.first is not None and clock.last is not None:
         elapsed = (clock.last - clock.first).total_seconds()
         log.elapsed = elapsed if elapsed >= 0 else None
     return log
+
+
+def _ending(log: Log, lines: list[Line]) -> Ending | None:
+    """The exception in which the log ends; None where the training went on after it."""
+    found = ending(lines)
+    later = [r.line for r in log.records] + [e.line for e in log.events if e.kind in _ALIVE]
+    return found if found is not None and all(line < found.line for line in later) else None
 
 
 def _yaml(value: str) -> str:
