@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from detperf_plugins.errors import UnreadableInput
+
 __all__ = ["DecodedCache"]
 
 logger = logging.getLogger("mindocr.detperf")
@@ -41,15 +43,27 @@ class DecodedCache:
         folder: made if missing; files of killed runs in it are removed.
         limit: the most bytes that it may hold.
         variant: how pictures were decoded; pictures of another variant are other pictures.
+
+    Raises:
+        UnreadableInput: the folder cannot be made or written.
     """
 
     def __init__(self, folder: Path, limit: int, variant: str) -> None:
         self._folder, self._limit, self._variant = folder, limit, variant
-        folder.mkdir(parents=True, exist_ok=True)
         self._account = folder / "bytes"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._take_stock()
+        except OSError as error:
+            raise UnreadableInput(
+                f"perf.cache: decoded pictures cannot be kept in {folder}: {error.strerror or error}"
+            ) from error
+
+    def _take_stock(self) -> None:
+        """Count what the folder holds, and remove what killed runs left half-written."""
         with self._locked() as account:
             held = 0
-            for entry in os.scandir(folder):
+            for entry in os.scandir(self._folder):
                 if entry.name.endswith(_PARTIAL) and not _alive(entry.name.rsplit(".", 3)[-3]):
                     os.unlink(entry.path)
                 elif entry.name.endswith(_SUFFIX):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import UnreadableInput
+from detperf_plugins.mindocr.settings import RESUME_NAME
 
-__all__ = ["Interval", "atomic", "check_resume"]
-
-RESUME_NAME = "train_resume.ckpt"
+__all__ = ["Interval", "atomic", "check_fit", "check_resume"]
 
 
 def atomic(save: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,8 +67,11 @@ class Interval:
         return True
 
 
-def check_resume(path: str) -> None:
+def check_resume(path: str) -> dict[str, Any]:
     """See that a checkpoint to resume from is there and whole, before the run depends on it.
+
+    Returns:
+        Its parameters by name.
 
     Raises:
         UnreadableInput: it is missing, or breaks off.
@@ -89,4 +91,39 @@ def check_resume(path: str) -> None:
         raise UnreadableInput(
             f"{path} holds weights only, without the state of the training; name it in model.pretrained, "
             f"or resume from {RESUME_NAME}"
+        )
+    return dict(content)
+
+
+def check_fit(path: str, content: Mapping[str, Any], network: Any, optimizer: Any, epochs: Any) -> None:
+    """See that a checkpoint belongs to this training, and leaves something of it to do.
+
+    Args:
+        path, content: the checkpoint, as `check_resume` gave it.
+        network, optimizer: what takes its parameters.
+        epochs: of this training, or None where it is not known.
+
+    Raises:
+        UnreadableInput: its schedule has another number of steps, its model has other parameters, or its
+            training is over.
+    """
+    anew = "go on with that training's settings, or begin a new one from its weights with model.pretrained"
+    for parameter in [*optimizer.get_parameters(), *network.get_parameters()]:
+        old = content.get(parameter.name)
+        if old is None or tuple(old.shape) == tuple(parameter.shape):
+            continue
+        if parameter.name.startswith("learning_rate"):
+            raise UnreadableInput(
+                f"{path} is of a training of {old.shape[0]} steps, and this one has {parameter.shape[0]} "
+                f"({epochs} epochs), which makes another schedule; {anew}"
+            )
+        raise UnreadableInput(
+            f"{path} is of another model: {parameter.name} has the shape {tuple(old.shape)} there and "
+            f"{tuple(parameter.shape)} here; {anew}"
+        )
+    done = int(content["epoch_num"].asnumpy())
+    if isinstance(epochs, int) and done >= epochs:
+        raise UnreadableInput(
+            f"{path}: this training is over, {done} of {epochs} epochs are done; begin a new one from its "
+            "weights with model.pretrained"
         )

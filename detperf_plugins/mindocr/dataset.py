@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from detperf_plugins.mindocr.labels import Record, read_labels
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 from detperf_plugins.mindocr.seeding import Seeds
+from detperf_plugins.mindocr.settings import OWN, perf_settings
 
 __all__ = ["PerfDetDataset"]
 
@@ -51,8 +51,8 @@ class PerfDetDataset(DetDataset):
       processes; read by `loader.build_dataset`.
 
     Raises:
-        UnreadableInput: no record can be used.
-        ValueError: an unknown key or value of `perf`, or an output column that the pipeline does not make.
+        UnreadableInput: no record can be used; an unknown key or value of `perf`; an output column that the
+            pipeline does not make.
     """
 
     def __init__(
@@ -68,24 +68,11 @@ class PerfDetDataset(DetDataset):
         **kwargs: Any,
     ) -> None:
         BaseDataset.__init__(self, data_dir=data_dir, label_file=label_file, output_columns=output_columns)
-        if transform_pipeline is None:
-            raise ValueError("the data set has no transform_pipeline")
-        settings = {
-            "seeding": "sample",
-            "empty_is_background": False,
-            "check_pictures": True,
-            "workers": "auto",
-            **(perf or {}),
-        }
-        own = {
-            key: settings.pop(key) for key in ("seeding", "empty_is_background", "check_pictures", "workers")
-        }
-        unknown = sorted(set(settings) - {field.name for field in fields(Options)})
-        if unknown:
-            raise ValueError(f"train.dataset.perf has no key {unknown[0]}")
-        for key, known in (("seeding", ("sample", "stock")), ("workers", ("auto", "threads", "processes"))):
-            if own[key] not in known:
-                raise ValueError(f"train.dataset.perf.{key} is {own[key]!r}; there are {', '.join(known)}")
+        where = f"{'train' if is_train else 'eval'}.dataset"
+        if not transform_pipeline:
+            raise UnreadableInput(f"{where} has no transform_pipeline")
+        settings = perf_settings(perf, f"{where}.perf")
+        own = {key: settings.pop(key) for key in OWN}
         self.workers = own["workers"]
         self._labels = {key: own[key] for key in ("empty_is_background", "check_pictures")}
         self._labels["ignore_orientation"] = _ignores_orientation(transform_pipeline)
@@ -105,7 +92,7 @@ class PerfDetDataset(DetDataset):
         count = len(self.data_list)
         self._seeds = Seeds(_run_seed(), count) if own["seeding"] == "sample" else None
         self._reported = multiprocessing.RawArray("b", count)  # shared by forked workers
-        self.output_columns = self._choose_columns(output_columns, self._first_sample())
+        self.output_columns = _choose_columns(output_columns, self._first_sample(), where)
 
     @property
     def releases_gil(self) -> bool:
@@ -130,16 +117,6 @@ class PerfDetDataset(DetDataset):
         if not data_list:
             raise UnreadableInput(f"no record is left of {', '.join(label_file)}; is sample_ratio too small?")
         return data_list
-
-    def _choose_columns(self, wanted: Sequence[str] | None, sample: Mapping[str, Any]) -> list[str]:
-        if wanted is None:
-            return list(sample)
-        missing = [column for column in wanted if column not in sample]
-        if missing:
-            raise ValueError(
-                f"output column {missing[0]!r} is not made by the pipeline; there are {list(sample)}"
-            )
-        return list(wanted)
 
     def _first_sample(self) -> dict[str, Any]:
         """The first sample that can be made: it names the columns."""
@@ -187,6 +164,17 @@ class PerfDetDataset(DetDataset):
             logger.warning(
                 f"{self._origins[index]}: {error or type(error).__name__}; another sample takes its place"
             )
+
+
+def _choose_columns(wanted: Sequence[str] | None, sample: Mapping[str, Any], where: str) -> list[str]:
+    if wanted is None:
+        return list(sample)
+    missing = [column for column in wanted if column not in sample]
+    if missing:
+        raise UnreadableInput(
+            f"{where}.output_columns: the pipeline makes no {missing[0]!r}; there are {', '.join(sample)}"
+        )
+    return list(wanted)
 
 
 def _decodable(file: str, folder: str, records: Sequence[Record]) -> list[Record]:

@@ -13,12 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from detperf_plugins.imports import around_import
-from detperf_plugins.mindocr import compat, exif, pipeline
+from detperf_plugins.mindocr import compat, downloads, exif, pipeline
 from detperf_plugins.mindocr.session import SESSION
 
 __all__ = ["activate"]
 
 _DONE = "_detperf_wrapped"
+_DOWNLOADS = "mindocr.models.backbones.mindcv_models.download"
 
 
 def activate(replace: bool = False) -> str:
@@ -101,6 +102,7 @@ def _wrap_mindocr(module: ModuleType) -> None:
     loading = sys.modules["mindocr.models.utils.load_model"]
     _replace(loading, "load_checkpoint", _timed("checkpoint"))
     _replace(loading, "load_param_into_net", _timed("checkpoint"))
+    _replace(sys.modules[_DOWNLOADS].DownLoad, "download_url", downloads.guarded)
     for name in ("create_optimizer", "create_group_params"):
         _replace(mindocr.optim, name, _timed("optimizer"))
     _replace(checkpoint, "resume_train_network", SESSION.resumer)

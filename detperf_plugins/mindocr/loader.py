@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from detperf_plugins.mindocr.settings import AUTO, perf_settings
+
 __all__ = ["build_dataset", "choose", "generator_workers", "probe"]
 
 logger = logging.getLogger("mindocr.detperf")
 
-AUTO = "auto"
 _GOOD_ENOUGH = 0.95  # of the best rate: fewer workers are then worth more
 
 
@@ -31,8 +32,8 @@ def build_dataset(original: Any, dataset_config: Any, loader_config: Any, *args:
     `dataset_config["perf"]` says how (see `PerfDetDataset`); with level off, and for other data sets,
     everything is left to MindOCR. `loader_config["num_workers"]` may be auto: then a probe chooses.
     """
-    perf = dataset_config.get("perf") or {}
-    if dataset_config.get("type") not in ("DetDataset", "PerfDetDataset") or perf.get("level") == "off":
+    perf = perf_settings(dataset_config.get("perf"), "dataset.perf")
+    if dataset_config.get("type") not in ("DetDataset", "PerfDetDataset") or perf["level"] == "off":
         dataset_config.pop("perf", None)
         return original(dataset_config, loader_config, *args, **kwargs)
     from detperf_plugins.mindocr.pipeline import register

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from detperf_plugins.errors import UnreadableInput
+
 __all__ = ["LEVELS", "Options", "register", "rewrite"]
 
 logger = logging.getLogger("mindocr.detperf")
@@ -35,7 +37,7 @@ class Options:
         mended_maps: target maps without two faults of stock's, see `PerfDetTargets`.
 
     Raises:
-        ValueError: an unknown level, or settings that exclude each other.
+        UnreadableInput: an unknown level, a value of the wrong kind, or settings that exclude each other.
     """
 
     level: str = "exact"
@@ -46,11 +48,15 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
-            raise ValueError(f"level is {self.level!r}; there are {', '.join(LEVELS)}")
+            raise UnreadableInput(f"level is {self.level!r}; there are {', '.join(LEVELS)}")
+        if self.cache is not None and (not isinstance(self.cache, str) or not self.cache):
+            raise UnreadableInput(f"cache is {self.cache!r}; it is a folder, or memory")
+        if isinstance(self.cache_gb, bool) or not isinstance(self.cache_gb, (int, float)):
+            raise UnreadableInput(f"cache_gb is {self.cache_gb!r}; it is a number")
         if self.reduced_decoding and self.level != "fast":
-            raise ValueError("reduced_decoding changes pixels: it needs level fast")
+            raise UnreadableInput("reduced_decoding changes pixels: it needs level fast")
         if self.reduced_decoding and self.cache:
-            raise ValueError(
+            raise UnreadableInput(
                 "reduced_decoding and cache exclude each other: a cached picture is decoded already"
             )
 

@@ -12,6 +12,7 @@ from typing import Any
 from detperf_plugins.errors import UnsupportedHost
 from detperf_plugins.mindocr import activate
 from detperf_plugins.mindocr.session import SESSION
+from detperf_plugins.mindocr.settings import check_weights
 
 __all__ = ["evaluate", "require_mindocr", "train"]
 
@@ -34,6 +35,8 @@ def _start(config: Path, overrides: Sequence[str], log: str) -> tuple[Any, int |
     """
     require_mindocr()
     values = SESSION.open_config(config, overrides)
+    if log == "eval":
+        check_weights(values)
     activate()
     import mindspore as ms
     import mindocr  # noqa: F401  # isort: skip

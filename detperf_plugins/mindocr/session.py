@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import UnreadableInput
-from detperf_plugins.mindocr import amp, checkpoints, compat, config, loader
+from detperf_plugins.mindocr import amp, checkpoints, compat, config, loader, settings
 from detperf_plugins.mindocr.compile_cache import CompileCache, key_of
+from detperf_plugins.mindocr.names import check_names
 from detperf_plugins.mindocr.phases import Phases
 
 __all__ = ["SESSION", "Session"]
@@ -52,6 +53,10 @@ class Session:
     def open_config(self, path: Any, overrides: Sequence[str]) -> dict[str, Any]:
         """Read the config of this run; the result is the caller's own to change."""
         self.config = config.load(Path(path), overrides)
+        settings.check(self.config)
+        model = self.config["model"]
+        if isinstance(model, dict) and "resume" in model:
+            model["resume"] = settings.resume_path(model["resume"])
         if self.lint is not None:
             self.lint(Path(path), overrides)
         return config.merge({}, self.config)
@@ -109,7 +114,10 @@ class Session:
                         dataset_config["perf"] = dict(loader.AS_STOCK)
                     built = loader.build_dataset(original, dataset_config, loader_config, *args, **kwargs)
             if training:
-                self._enable_cache(devices or 1, built.get_dataset_size())
+                steps = built.get_dataset_size()
+                if steps < 1:
+                    raise UnreadableInput(_too_few(built, loader_config))
+                self._enable_cache(devices or 1, steps)
             return built
 
         return build_dataset
@@ -134,6 +142,13 @@ class Session:
         def build_model(name_or_config: Any, **kwargs: Any) -> Any:
             level = kwargs.get("amp_level", "O0")
             amp.check_level(level)
+            if self.config is not None:
+                check_names(self.config)
+            weights = kwargs.get("ckpt_load_path")
+            if isinstance(weights, str) and not weights.startswith("http") and not os.path.isfile(weights):
+                raise UnreadableInput(
+                    f"there is no {weights} to load weights from (model.pretrained, or eval.ckpt_load_path)"
+                )
             with self.phases.measure("model"):
                 if level in amp.HALF_LEVELS and amp.mend_neck():
                     logger.info(f"DBFPN takes a tuple of features under {level}")
@@ -174,7 +189,10 @@ class Session:
 
         def resume_train_network(network: Any, optimizer: Any, resume_ckpt: str) -> Any:
             with self.phases.measure("checkpoint"):
-                checkpoints.check_resume(resume_ckpt)
+                content = checkpoints.check_resume(resume_ckpt)
+                checkpoints.check_fit(
+                    resume_ckpt, content, network, optimizer, self.setting("scheduler.num_epochs")
+                )
                 return original(network, optimizer, resume_ckpt)
 
         return resume_train_network
@@ -242,6 +260,15 @@ def _go_on_from(data: Any, epoch: int) -> None:
     seeds = getattr(getattr(data, "source", None), "_seeds", None)
     if seeds is not None:
         seeds.start_at(epoch)
+
+
+def _too_few(data: Any, loader_config: Mapping[str, Any]) -> str:
+    """What is wrong where a training set gives no batch."""
+    count = data.children[0].get_dataset_size() if getattr(data, "children", None) else 0
+    return (
+        f"train.loader.batch_size is {loader_config.get('batch_size')}, and a card has {count} samples: no "
+        "step is left of an epoch; lower batch_size"
+    )
 
 
 def _check_paths(section: str, dataset_config: Mapping[str, Any]) -> None:

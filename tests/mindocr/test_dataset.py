@@ -200,9 +200,9 @@ def test_wrong_settings_are_named(pictures):
         ({"levels": "exact"}, "no key levels"), ({"level": "fastest"}, "level is 'fastest'"),
         ({"seeding": "none"}, "seeding is 'none'"), ({"workers": 3}, "workers is 3"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(UnreadableInput, match=words):
             dataset(pictures, **perf)
-    with pytest.raises(ValueError, match="output column 'heat'"):
+    with pytest.raises(UnreadableInput, match=r"train\.dataset\.output_columns: .* no 'heat'"):
         dataset(pictures, columns=["heat"])
 
 

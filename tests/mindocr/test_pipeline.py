@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.pipeline import Options, rewrite
 from tests.mindocr.support import PIPELINE
 
@@ -104,5 +105,5 @@ def test_the_opt_ins():
         {"reduced_decoding": True},
         {"level": "fast", "cache": "x", "reduced_decoding": True},
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(UnreadableInput):
             Options(**wrong)
