@@ -12,6 +12,7 @@ from detperf_plugins.cli import FAILED, app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
 from detperf_plugins.doctor.explain import Answer
 from detperf_plugins.doctor.explain import explain as find
+from detperf_plugins.doctor.knowledge import ENTRIES
 from detperf_plugins.doctor.reading import decode, read_text
 from detperf_plugins.errors import UnreadableInput
 
@@ -35,22 +36,32 @@ def _text(error: str) -> str:
 
 @app.command()
 def explain(
-    error: str = typer.Argument(
-        ..., metavar="ERROR-OR-FILE", help="An error text, a file that holds it, or - for standard input."
+    error: Optional[str] = typer.Argument(
+        None, metavar="ERROR-OR-FILE", help="An error text, a file that holds it, or - for standard input."
     ),
+    show: bool = typer.Option(False, "--list", help="List every known error and leave."),
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
     """Say what causes an error of PaddleDetection, PaddleOCR, MindOCR or MindSpore, and what to do.
 
     Exit status: 0 explained, 1 the error is not known, 2 the file cannot be read.
     """
+    if show:
+        for entry in ENTRIES:
+            console.print(f"{entry.id}: {entry.title}", markup=False, soft_wrap=True)
+        write_json(json_path, [entry.as_row() for entry in ENTRIES])
+        return
+    if error is None:
+        raise UnreadableInput("name an error text, a file that holds it, or --list")
     answers = find(_text(error))
     for answer in answers:
         _print(answer)
     write_json(json_path, [answer.as_row() for answer in answers])
     if not answers:
         console.print(
-            "This text holds no error that is known here; docs/doctor-rules.md lists those that are."
+            "This text holds no error that is known here; `detperf explain --list` names those that are, and "
+            "`detperf lint` finds faults of configs and annotations before they are errors.",
+            soft_wrap=True,
         )
         raise typer.Exit(FAILED)
 

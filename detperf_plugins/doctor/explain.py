@@ -21,17 +21,7 @@ class Answer:
 
     def as_row(self) -> dict[str, Any]:
         """The answer as a flat JSON-ready object."""
-        entry = self.entry
-        return {
-            "id": entry.id,
-            "title": entry.title,
-            "cause": entry.cause,
-            "remedy": entry.remedy,
-            "source": entry.source,
-            "line": self.line,
-            "quote": self.quote,
-            "count": self.count,
-        }
+        return {**self.entry.as_row(), "line": self.line, "quote": self.quote, "count": self.count}
 
 
 def explain(text: str) -> list[Answer]:

@@ -28,6 +28,16 @@ class Entry:
     remedy: str
     source: str
 
+    def as_row(self) -> dict[str, str]:
+        """The entry as a flat JSON-ready object."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "cause": self.cause,
+            "remedy": self.remedy,
+            "source": self.source,
+        }
+
 
 def _entry(id: str, title: str, pattern: str, cause: str, remedy: str, source: str) -> Entry:
     return Entry(id, title, re.compile(pattern), cause, remedy, f"https://github.com/{source}")
@@ -174,6 +184,54 @@ ENTRIES = (
         "larger than the data set.",
         "Run `detperf lint ANNOTATIONS --images DIR`; check TrainDataset.image_dir and the batch size.",
         "PaddlePaddle/PaddleDetection/issues/4267",
+    ),
+    _entry(
+        "dataset-path", "a path of the data set does not exist",
+        r"Config (?:dataset_dir|annotation|image_dir) [^\n]*is not (?:exits|a )"
+        r"(?:[^\n]*\n){1,80}?[^\n]*is not valid for reason above, please check again|"
+        r"is not valid for reason above, please check again",
+        "dataset_dir does not exist, or dataset_dir/anno_path is no file, or dataset_dir/image_dir is no "
+        "folder; the warning `Config ... is not ...` before the traceback says which. Relative paths count "
+        "from the folder in which the training is started.",
+        "Correct that path in TrainDataset or EvalDataset; `detperf lint CONFIG` names every path that is "
+        "missing.",
+        "PaddlePaddle/PaddleDetection/blob/develop/ppdet/utils/download.py",
+    ),
+    _entry(
+        "segmentation-as-box", "a polygon of four numbers is read as a box",
+        r"Argument 'bb' has incorrect type",
+        "pycocotools decides by the first part of a segmentation: one of four numbers is a box [x, y, w, h] "
+        "for it, and it refuses a list there. A polygon needs six numbers.",
+        "Write a copy without such parts with `detperf lint ANNOTATIONS --fix OUT`, or train with this "
+        "project's parts, which leave them out.",
+        "cocodataset/cocoapi/issues/139",
+    ),
+    _entry(
+        "not-registered", "a class that the config names is not registered",
+        r"Missing injection (?:config:|name )|The module \S+ is not registered",
+        "PaddleDetection knows a class by the name under which it was registered when the model is built: "
+        "the name is misspelt, or belongs to a plugin that nothing has activated.",
+        "`detperf lint CONFIG` names the line and the nearest known name. For a part of this project start "
+        "with `detperf train` or `python -m detperf_plugins tools/train.py`, or add the overlay's `plugins` "
+        "line.",
+        "PaddlePaddle/PaddleDetection/blob/develop/ppdet/core/workspace.py",
+    ),
+    _entry(
+        "no-class-name", "a part of the model is no class name",
+        r"should be a class or name of a class",
+        "The section of the architecture has null or a mapping for a part that must be built (backbone, "
+        "rpn_head, bbox_head, mask_head), where the name of a class is expected.",
+        "Write the name (`backbone: ResNet`), and the part's settings in a section of that name.",
+        "PaddlePaddle/PaddleDetection/blob/develop/ppdet/core/workspace.py",
+    ),
+    _entry(
+        "fpn-padding", "the pictures of an FPN model are not padded to a multiple of 32",
+        r"necks/fpn\.py[\s\S]{0,400}Broadcast dimension mismatch",
+        "FPN adds each level to the one below at twice its size; the sizes differ by one where a side of the "
+        "batch is no multiple of 32, as with an overlay for C4 models (pad_to_stride: -1).",
+        "Set PadBatch.pad_to_stride: 32 in TrainReader.batch_transforms, or use the overlay that ends in "
+        "_fpn.",
+        "PaddlePaddle/PaddleDetection/blob/develop/ppdet/modeling/necks/fpn.py",
     ),
     _entry(
         "topology", "a text polygon crosses itself",

@@ -212,12 +212,47 @@ def test_explain(tmp_path, capsys):
         ("ValueError: too many values to unpack (expected 2)", "tab-values"),
         ("UnicodeDecodeError: 'gbk' codec can't decode byte 0xad in position 2", "utf8"),
         ("Evaluation results empty", "eval-empty"),
+        (
+            "ValueError: Dataset /data/parts is not valid for reason above, please check again.",
+            "dataset-path",
+        ),
+        (
+            "TypeError: Argument 'bb' has incorrect type (expected numpy.ndarray, got list)",
+            "segmentation-as-box",
+        ),
+        ("ValueError: ('Missing injection config:', 'PolygonMaskAssigner')", "not-registered"),
+        ("ValueError: The module MaskRCN is not registered.", "not-registered"),
+        ("AssertionError: should be a class or name of a class", "no-class-name"),
+        (
+            '  File "ppdet/modeling/necks/fpn.py", line 197, in forward\n    laterals[lvl - 1] += upsample\n'
+            "ValueError: (InvalidArgument) Broadcast dimension mismatch. Operands",
+            "fpn-padding",
+        ),
         ("OSError: [Errno 98] Address already in use", "port-in-use"),
     ],
 )
 def test_known_errors(text, entry):
     assert [answer.entry.id for answer in explain(f"some\nlines\n{text}\n")] == [entry]
     assert explain(f"some\nlines\n{text}\n")[0].line >= 3
+
+
+def test_the_reason_for_a_missing_data_set_is_quoted():
+    reason = "[12/01] ppdet.utils.download WARNING: Config image_dir parts/photos is not a directory, dataset"
+    trace = 'Traceback (most recent call last):\n  File "tools/train.py", line 1\n'
+    text = f"{reason}\n{trace}ValueError: Dataset parts is not valid for reason above, please check again.\n"
+    (answer,) = explain(f"one\n{text}")
+    assert answer.quote == reason and answer.line == 2 and answer.entry.id == "dataset-path"
+    assert explain(f"{reason}\nFound cached data\n") == []
+
+
+def test_the_known_errors_are_listed(tmp_path, capsys):
+    assert run("explain", "--list", "--json", str(tmp_path / "e.json")) == 0
+    text = capsys.readouterr().out
+    rows = json.loads((tmp_path / "e.json").read_text())["rows"]
+    assert [row["id"] for row in rows] == [entry.id for entry in ENTRIES]
+    assert all(f"{row['id']}: {row['title']}" in text for row in rows)
+    assert run("explain") == 2 and run("explain", "all is well") == 1
+    assert "explain --list" in capsys.readouterr().out
 
 
 def test_entries_are_distinct_and_sourced():
