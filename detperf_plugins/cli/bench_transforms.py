@@ -27,11 +27,15 @@ def transforms(
     labels: Optional[Path] = typer.Option(
         None, help="A label file; synthetic pictures where it is not given."
     ),
-    images: Optional[Path] = typer.Option(None, help="Where the pictures of --labels lie."),
+    images: Optional[Path] = typer.Option(
+        None, help="Where the pictures of --labels lie; beside it where not given."
+    ),
     pictures: int = typer.Option(16, min=2, help="Synthetic pictures."),
     polygons: str = typer.Option("5-19", help="Least and most texts a synthetic picture, or one number."),
     vertices: int = typer.Option(4, min=4, help="Corners of each synthetic text."),
-    size: str = typer.Option("1280x720", help="Width and height of the synthetic pictures."),
+    size: str = typer.Option(
+        "1280x720", help="Width and height of the synthetic pictures, or one number for square ones."
+    ),
     passes: int = typer.Option(7, min=3, help="Passes over the pictures, stock and ours in turns."),
     cache: Optional[str] = typer.Option(None, help="Keep decoded pictures: memory, or a folder."),
     reduced: bool = typer.Option(
@@ -65,6 +69,8 @@ def transforms(
             raise UnreadableInput(
                 f"--workers {count}: MindSpore takes 1 to {cores} on this machine, its cores"
             )
+    if images is not None and labels is None:
+        raise UnreadableInput("--images names the pictures of --labels, which is not given")
     least, most = _pair(polygons, "-", "--polygons")
     width, height = _pair(size, "x", "--size")
     from detperf_plugins.mindocr import activate
@@ -79,8 +85,9 @@ def transforms(
             file = write_pictures(Path(folder), pictures, (least, most), vertices, (height, width))
             conditions.update(pictures=pictures, polygons=polygons, vertices=vertices, size=size)
         else:
-            file, folder = labels, str(images or labels.parent)
-            conditions.update(labels=str(labels))
+            file, left_out = _own(labels, images, Path(folder))
+            conditions.update(labels=str(labels), left_out=left_out)
+            folder = str(images or labels.parent)
         settings = {"cache": cache, "reduced_decoding": reduced}
         rows: list[dict[str, Any]] = []
         if targets:
@@ -109,6 +116,29 @@ def transforms(
     differing = [row for row in rows if row.get("mismatches", 0) > 0]
     if differing:
         raise DetperfError(f"{differing[0]['mismatches']} values differ from stock's at level exact")
+
+
+def _own(labels: Path, images: Optional[Path], out: Path) -> tuple[Path, int]:
+    """The label file of the records that both can read, below `out`, and how many lines were left out."""
+    from detperf_plugins.mindocr.transform_bench import both_can_read
+
+    if not labels.is_file():
+        raise UnreadableInput(f"--labels: there is no file {labels}")
+    if images is not None and not images.is_dir():
+        raise UnreadableInput(f"--images: there is no folder {images}")
+    try:
+        file, kept, left_out = both_can_read(labels, images or labels.parent, out)
+    except UnreadableInput as error:
+        if images is not None:
+            raise
+        raise UnreadableInput(f"{error}. --images names the folder of the pictures") from error
+    if left_out:
+        console.print(
+            f"{left_out} of {kept + left_out} records are left out, since stock cannot read them: "
+            f"`detperf lint {labels}` names their faults",
+            soft_wrap=True,
+        )
+    return file, left_out
 
 
 def _pair(text: str, between: str, option: str) -> tuple[int, int]:

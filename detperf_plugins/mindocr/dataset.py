@@ -16,16 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import mindspore as ms
 import numpy as np
 from mindocr.data.base_dataset import BaseDataset
 from mindocr.data.det_dataset import DetDataset
 from mindocr.data.transforms.transforms_factory import create_transforms, run_transforms
 
-from detperf_plugins.doctor.labels.pictures import read_header
 from detperf_plugins.errors import DetperfError, UnreadableInput
-from detperf_plugins.mindocr.labels import Record, read_labels
+from detperf_plugins.mindocr.labels import Record, can_decode, read_labels
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 from detperf_plugins.mindocr.seeding import Seeds
@@ -178,12 +176,11 @@ def _choose_columns(wanted: Sequence[str] | None, sample: Mapping[str, Any], whe
 
 
 def _decodable(file: str, folder: str, records: Sequence[Record]) -> list[Record]:
-    """The records whose pictures can be decoded; the others are named. Where a header can be read, it is
-    believed."""
+    """The records whose pictures can be decoded; the others are named."""
     kept = []
     for record in records:
         path = Path(folder, record.picture)
-        if read_header(path) is not None or cv2.imread(str(path)) is not None:
+        if can_decode(path):
             kept.append(record)
         else:
             logger.warning(

@@ -19,7 +19,7 @@ from detperf_plugins.doctor.labels.pictures import read_header, suggest
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.label_items import clean_items, mend_item
 
-__all__ = ["Fault", "Record", "read_labels"]
+__all__ = ["Fault", "Record", "can_decode", "read_labels"]
 
 _FORM = {
     "no-tab": "no tab between picture and label",
@@ -100,6 +100,15 @@ def read_labels(
             f"{file} has no record that can be used{first}. `detperf lint {file}` names every fault"
         )
     return records, faults
+
+
+def can_decode(path: Path) -> bool:
+    """Whether a file is a picture: a header of a known kind is believed, else the file is decoded."""
+    if read_header(path) is not None:
+        return True
+    import cv2
+
+    return cv2.imread(str(path)) is not None
 
 
 def _decode(file: str, faults: list[Fault]) -> str:

@@ -13,13 +13,16 @@ from typing import Any, Optional
 
 import numpy as np
 
+from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.memory import peak_since, resident_mb
+from detperf_plugins.mindocr.labels import can_decode, read_labels
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 
 __all__ = [
     "COLUMNS",
     "PIPELINE",
+    "both_can_read",
     "differences",
     "probe_loader",
     "stock_names",
@@ -53,6 +56,37 @@ _STANDS_FOR = {
 }
 
 
+def both_can_read(label_file: Path, folder: Path, out: Path) -> tuple[Path, int, int]:
+    """The records of a label file in which nothing is wrong, since stock fails on others.
+
+    Args:
+        label_file: MindOCR label lines.
+        folder: where the pictures lie.
+        out: where the label file of those records is written.
+
+    Returns:
+        That file, how many records it holds, and how many lines were left out.
+
+    Raises:
+        UnreadableInput: the file cannot be read, or no record is left.
+    """
+    found, faults = read_labels(str(label_file), str(folder))
+    faulty = {fault.line for fault in faults if fault.line}
+    kept = []
+    for record in found:
+        if record.line not in faulty and can_decode(folder / record.picture):
+            kept.append(f"{record.picture}\t{record.label}\n")
+        else:
+            faulty.add(record.line)
+    if not kept:
+        raise UnreadableInput(
+            f"{label_file} has no record without a fault; `detperf lint {label_file}` names every fault"
+        )
+    file = out / "labels.txt"
+    file.write_text("".join(kept), encoding="utf-8")
+    return file, len(kept), len(faulty)
+
+
 def stock_names(step: Any) -> list[str]:
     """The stock transforms that a step of a rewritten pipeline stands for (itself where it is stock)."""
     name, arguments = next(iter(step.items()))
@@ -83,12 +117,16 @@ def time_transforms(
         ratio_high (quartiles), samples, mismatches (values that differ between the two; -1 where the level is
         not exact); and in `sample` stock_peak_mb, plugin_peak_mb: most memory of either process above its
         start, MiB (None in the other rows, and where the system cannot tell).
+
+    Raises:
+        DetperfError: either side fails on a record.
     """
     register()
     options = Options(**perf)
     rewritten = rewrite(pipeline, options)
     groups = [stock_names(step) for step in rewritten]
-    records = [line.split("\t", 1) for line in label_file.read_text(encoding="utf-8").splitlines() if line]
+    lines = label_file.read_text(encoding="utf-8").split("\n")
+    records = [line.split("\t", 1) for line in lines if line]
     stock_times, our_times = [], []
     mismatches = 0 if options.level == "exact" else -1
     with (
@@ -130,6 +168,7 @@ class _Side:
 
     def __init__(self, pipeline: list[Any], sizes: list[int], ours: bool) -> None:
         context = multiprocessing.get_context("fork")
+        self._ours = ours
         self._pipe, there = context.Pipe()
         self._process = context.Process(target=_serve, args=(there, pipeline, sizes, ours), daemon=True)
 
@@ -145,8 +184,13 @@ class _Side:
     def run(self, data: dict[str, Any], seed: int, keep: bool) -> tuple[dict[str, Any], np.ndarray]:
         self._pipe.send((data, seed, keep))
         made, times = self._pipe.recv()
-        if isinstance(made, Exception):
+        if isinstance(made, UnreadableInput):
             raise made
+        if isinstance(made, Exception):
+            side = "the plugin" if self._ours else "stock"
+            raise DetperfError(
+                f"{side} fails on {data['img_path']}: {made or type(made).__name__}; leave it out of --labels"
+            ) from made
         return made, times
 
     def peak_mb(self) -> Optional[float]:
@@ -158,7 +202,12 @@ class _Side:
 def _serve(pipe: Any, pipeline: list[Any], sizes: list[int], ours: bool) -> None:
     from mindocr.data.transforms.transforms_factory import create_transforms
 
-    transforms = create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
+    try:
+        transforms = create_transforms(copy.deepcopy(pipeline), {"is_train": True, "use_minddata": False})
+    except UnreadableInput as error:  # a cache that cannot be written
+        pipe.recv()
+        pipe.send((error, None))
+        return
     if ours:
         keep_freed_memory()
     before = resident_mb()

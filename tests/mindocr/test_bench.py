@@ -16,7 +16,7 @@ from detperf_plugins.measure.tables import regenerated
 from detperf_plugins.mindocr import activate, overlay_bench
 from detperf_plugins.mindocr import config as mindocr_config
 from detperf_plugins.mindocr.target_map_bench import grow
-from detperf_plugins.mindocr.transform_bench import time_transforms
+from detperf_plugins.mindocr.transform_bench import both_can_read, time_transforms
 from detperf_plugins.samples.text_pictures import write_pictures
 from tests.mindocr.scripts import OVERLAYS
 
@@ -66,6 +66,48 @@ def test_more_workers_than_cores_are_one_sentence(count):
     done = CliRunner().invoke(app, ["bench", "transforms", "--loader", "--workers", str(count)])
     assert isinstance(done.exception, UnreadableInput)
     assert f"--workers {count}: MindSpore takes 1 to {os.cpu_count()} on this machine" in str(done.exception)
+
+
+def bench(*words):
+    _load_verbs()
+    return CliRunner().invoke(app, ["bench", "transforms", "--level", "exact", "--passes", "3", *words])
+
+
+def test_own_labels_are_measured_on_the_records_that_stock_can_read(tmp_path):
+    write_pictures(tmp_path, 3, (2, 2), size=(120, 160))
+    lines = (tmp_path / "labels.txt").read_text().splitlines()
+    name, label = lines[0].split("\t")
+    crossing = [[10, 10], [90, 60], [90, 10], [10, 60], [50, 80]]
+    bow_tie = json.dumps([{"transcription": "a", "points": crossing}])
+    (tmp_path / "broken.jpg").write_text("no picture")
+    faulty = [f"{name}\t[{{", f"{name}\t{bow_tie}", f"gone.jpg\t{label}", f"broken.jpg\t{label}"]
+    (tmp_path / "own.txt").write_text("\n".join([*faulty, f"{name}\t[]", *lines[1:]]) + "\n")
+    done = bench("--labels", str(tmp_path / "own.txt"), "--json", str(tmp_path / "own.json"))
+    assert done.exit_code == 0, done.exception
+    content = json.loads((tmp_path / "own.json").read_text())
+    assert content["conditions"]["left_out"] == 4 and content["rows"][-1]["samples"] == 3
+    assert "4 of 7 records are left out" in done.output
+    (tmp_path / "data").mkdir()
+    file, kept, left_out = both_can_read(tmp_path / "own.txt", tmp_path, tmp_path / "data")
+    assert (kept, left_out) == (3, 4) and file.read_text().splitlines()[1:] == lines[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--labels", "none.txt"], "--labels: there is no file none.txt"),
+        (["--labels", "labels.txt"], "--images names the folder of the pictures"),
+        (["--labels", "labels.txt", "--images", "nowhere"], "--images: there is no folder nowhere"),
+        (["--images", "."], "--images names the pictures of --labels, which is not given"),
+        (["--pictures", "2", "--cache", "/proc/nope"], "decoded pictures cannot be kept in /proc/nope"),
+        (["--pictures", "2", "--reduced", "--cache", "memory", "--level", "fast"], "exclude each other"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_sentence(tmp_path, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.txt").write_text("gone.jpg\t[]\n")
+    done = bench(*words)
+    assert isinstance(done.exception, UnreadableInput) and sentence in str(done.exception)
 
 
 def test_target_maps_grow_and_stay_equal(tmp_path):
