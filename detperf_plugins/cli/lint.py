@@ -14,6 +14,7 @@ from detperf_plugins.doctor import report as reporting
 from detperf_plugins.doctor.configs.overrides import parse_override
 from detperf_plugins.doctor.findings import Report
 from detperf_plugins.doctor.lint import Options, lint_file, picture_folders_of
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.errors import DetperfError, UnreadableInput
 
 __all__ = ["lint"]
@@ -117,7 +118,7 @@ def _fix(path: Path, out: Path, images: Optional[Path], output: Format) -> list[
 
     changes = repair_file(path, out, images)
     if output is Format.TEXT:
-        console.print(f"{len(changes)} changes written to {out}", markup=False, soft_wrap=True)
+        console.print(f"{counted(len(changes), 'change')} written to {out}", markup=False, soft_wrap=True)
         for change in changes[:200]:
             place = f"line {change.line}: " if change.line else ""
             console.print(f"  {place}{change.what}", markup=False, soft_wrap=True)

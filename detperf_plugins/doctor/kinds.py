@@ -18,6 +18,7 @@ KINDS = {
     "log": "a training log",
     "unknown": "a file of unknown kind",
 }
+_CODE = frozenset([".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".ipynb", ".py", ".pyi"])
 _COMMAND = re.compile(
     r"\b(?:tools/\w+\.py|detperf\s+train|-m detperf_plugins)\b[^\n]*\s-{1,2}c(?:onfig)?[ =]"
 )
@@ -39,6 +40,8 @@ def kind_of(path: Path, head: bytes, text: str) -> str:
     start = text.lstrip("\ufeff \t\r\n")
     if suffix in (".yml", ".yaml"):
         return "yaml"
+    if suffix in _CODE:
+        return "unknown"
     if start.startswith("{") and '"' in start[:200]:
         return "coco"
     if is_label_text(text) or is_icdar(text):

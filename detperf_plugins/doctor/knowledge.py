@@ -155,7 +155,7 @@ ENTRIES = (
         r"(?:multiply|is_crowd)[^\n]{0,200}(?:int32[^\n]{0,60}float32|data ?type)",
         "Paddle 3 does not multiply int32 by float32, and the stock RPN target assigner does so as soon as "
         "a crowd box exists.",
-        "Use PerfRPNTargetAssign of this project, or load_crowd: false.",
+        "Use the overlay exact_parts (`detperf configs exact_parts` prints its path), or load_crowd: false.",
         "PaddlePaddle/PaddleDetection/issues/9454",
     ),
     _entry(

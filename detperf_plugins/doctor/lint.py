@@ -83,9 +83,7 @@ def lint_text(text: str, path: Path, options: Options | None = None, kind: str =
         report.unreadable = f"{path} is a training log; read it with `detperf log {path}`"
         return report
     else:
-        report.unreadable = (
-            f"{path} is neither a YAML config, a COCO json, a DBNet label file nor a training command"
-        )
+        report.unreadable = f"{path} is no config, annotation file, label file, training command or log"
         return report
     report.findings = by_importance(findings)
     return report

@@ -19,7 +19,7 @@ NOT_UTF8 = rule(
     why="The hosts open YAML with the locale's codec and label files as UTF-8: on another machine the "
     "file dies "
     "with UnicodeDecodeError, or its text is read as other characters.",
-    fix="Save the file as UTF-8 without a byte-order mark; `detperf lint --fix OUT` converts it.",
+    fix="Save the file as UTF-8 without a byte-order mark; `detperf lint FILE --fix OUT` converts it.",
     source="PaddlePaddle/PaddleDetection/issues/1470",
     room="yaml",
 )
@@ -30,7 +30,7 @@ BOM = rule(
     "the file starts with a byte-order mark",
     why="The mark becomes part of the first key, image name or coordinate, which then does not parse "
     "or match.",
-    fix="Save as UTF-8 without a byte-order mark; `detperf lint --fix OUT` removes it.",
+    fix="Save as UTF-8 without a byte-order mark; `detperf lint FILE --fix OUT` removes it.",
     source="PaddlePaddle/PaddleOCR/pull/749",
     room="yaml",
 )

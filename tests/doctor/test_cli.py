@@ -263,3 +263,34 @@ def test_entries_are_distinct_and_sourced():
 @pytest.mark.parametrize("text", [MINDOCR, PPDET, mindocr_epoch(1, 9), ppdet(20)])
 def test_ordinary_text_holds_no_error(text):
     assert explain(text) == []
+
+
+def test_source_code_is_no_config(tmp_path, capsys):
+    code = write(tmp_path, "a.py", "def f(x):\n    y: int = 3\nclass A:\n    name: str = 'b'\n    z: 1\n")
+    assert run("lint", str(code)) == 2
+    words = "is no config, annotation file, label file, training command or log"
+    assert capsys.readouterr().out.strip() == f"unreadable {code} {words}"
+
+
+def test_one_is_singular(tmp_path, capsys):
+    run("lint", str(write(tmp_path, "set.json", coco({"iscrowd": 1}))))
+    assert "2 images, 4 annotations, 2 categories" in (text := capsys.readouterr().out)
+    assert "1 crowd region:" in text
+    tabbed = write(tmp_path, "t.yml", "ResNet:\n\tdepth: 50\nepoch: 3\n")
+    run("lint", str(tabbed), "--fix", str(tmp_path / "out.yml"))
+    text = capsys.readouterr().out
+    assert "(line 2)" in text and "1 change written" in text
+    one = coco(categories=[{"id": 1, "name": "nut"}])
+    run("lint", str(write(tmp_path, "one.json", one)))
+    assert "1 category" in capsys.readouterr().out
+
+
+def test_a_repair_is_named_as_it_is_typed():
+    for row in rule_rows():
+        assert "lint --fix" not in row["fix"], row["id"]
+
+
+def test_overlays_are_named_by_their_names():
+    fixes = {row["id"]: row["fix"] for row in rule_rows()}
+    assert "bitmap_targets_fpn" in fixes["coco-rle-instance"]
+    assert "bitmap_targets_c4" in fixes["coco-rle-instance"]

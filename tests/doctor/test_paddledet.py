@@ -128,6 +128,13 @@ def test_a_correct_config_is_clean():
     assert set(check_text(activated + ours)) == {"config-path-missing"}
 
 
+def test_milestones_are_taken_for_iterations_only_where_they_are_as_large():
+    late = check_text(changed(("[6, 9]", "[8, 11]"), ("epoch: 10", "epoch: 1")))["ppdet-milestones"]
+    assert "lie past the last epoch, 1" in late.message and late.severity == "hint"
+    iterations = check_text(changed(("[6, 9]", "[6000, 9000]")))["ppdet-milestones"]
+    assert "look like iterations" in iterations.message and iterations.severity == "warning"
+
+
 def test_all_parts_in_one_layout_are_fine():
     text = PPDET
     for name in ("FPN", "ResNet", "RPNHead", "BBoxHead", "MaskHead"):

@@ -14,6 +14,7 @@ from detperf_plugins.doctor.coco.pictures import check_pictures
 from detperf_plugins.doctor.coco.reader import CocoData, decode_record, open_coco
 from detperf_plugins.doctor.coco.segmentation import classify, finite, rle_problem
 from detperf_plugins.doctor.findings import Finding
+from detperf_plugins.doctor.words import counted
 
 __all__ = ["Tally", "check_coco"]
 
@@ -277,12 +278,18 @@ def check_coco(
         if progress is not None:
             progress(total, total)
         findings = checker.finish()
-        notes = [f"{len(data.images)} images, {total} annotations, {len(data.categories)} categories"]
+        amounts = (
+            counted(len(data.images), "image"),
+            counted(total, "annotation"),
+            counted(len(data.categories), "category", "categories"),
+        )
+        notes = [", ".join(amounts)]
         if not data.annotations and not data.images and len(data.problems) == 3:
             findings = [f for f in findings if f.rule.id == "coco-structure"][:1]
             findings[0].message = "no images, annotations or categories: this JSON is no COCO file"
             return findings, notes
         if checker.crowds:
-            notes.append(f"{checker.crowds} crowd regions: left out of training unless load_crowd is on")
+            crowds = counted(checker.crowds, "crowd region")
+            notes.append(f"{crowds}: left out of training unless load_crowd is on")
         notes += check_pictures(data.images, path, images, checker.tally)
         return findings + checker.tally.findings(), notes

@@ -22,7 +22,7 @@ def _coco(
     )
 
 
-_DROP = "Delete the annotation or draw its mask again; `detperf lint --fix OUT` deletes it."
+_DROP = "Delete the annotation or draw its mask again; `detperf lint FILE --fix OUT` deletes it."
 RULES = {
     r.id: r
     for r in (
@@ -51,7 +51,7 @@ RULES = {
             "pycocotools reads a list of 4 numbers as a box [x, y, w, h], and 2 numbers as nothing: a blob "
             "appears, or the "
             "worker dies.",
-            "Delete the part; `detperf lint --fix OUT` does, and deletes the annotation where no part "
+            "Delete the part; `detperf lint FILE --fix OUT` does, and deletes the annotation where no part "
             "is left.",
             "cocodataset/cocoapi/issues/159",
         ),
@@ -59,14 +59,14 @@ RULES = {
             "point-pairs", "error", "polygons written as [[x, y], [x, y], ...]",
             "COCO wants one flat list a part, [[x, y, x, y, ...]]; every pair is read as a part of "
             "one point.",
-            "Flatten the lists; `detperf lint --fix OUT` does.",
+            "Flatten the lists; `detperf lint FILE --fix OUT` does.",
             "cocodataset/cocoapi/issues/111",
         ),
         _coco(
             "odd-coordinates", "error", "parts with an odd number of coordinates",
             "A value was lost; from there on x and y are exchanged, and pycocotools draws another shape.",
-            "Draw the part again; `detperf lint --fix OUT` drops the last half point only where the rest "
-            "encloses an area.",
+            "Draw the part again; `detperf lint FILE --fix OUT` drops the last half point only where the "
+            "rest encloses an area.",
             "open-mmlab/mmdetection/pull/8419",
         ),
         _coco(
@@ -120,7 +120,8 @@ RULES = {
         _coco(
             "rle-instance", "warning", "ordinary instances stored as RLE",
             "PaddleDetection's polygon transforms do not resize or flip RLE masks rightly, or drop them.",
-            "Use PolyToBitmap of this project, which rasterises both, or convert them to polygons.",
+            "Use the overlay bitmap_targets_fpn, or bitmap_targets_c4 for a C4 model (`detperf configs NAME` "
+            "prints its path), whose PolyToBitmap rasterises both; or convert them to polygons.",
             "PaddlePaddle/PaddleDetection/issues/7223",
         ),
         _coco(
@@ -146,32 +147,32 @@ RULES = {
             "bad-box", "error", "boxes of zero or negative size, or that are no four finite numbers",
             "A zero side gives inf or NaN box targets; PaddleDetection drops the instance with a warning "
             "each epoch.",
-            "Delete the annotation, or take the box from the mask; `detperf lint --fix OUT` does one or "
+            "Delete the annotation, or take the box from the mask; `detperf lint FILE --fix OUT` does one or "
             "the other.",
             "PaddlePaddle/PaddleDetection/issues/543",
         ),
         _coco(
             "box-mask-differ", "warning", "boxes that do not match their mask",
             "The mask target is cut by the box: where they differ, it is empty or another object's.",
-            "Take the box from the mask; `detperf lint --fix OUT` does.",
+            "Take the box from the mask; `detperf lint FILE --fix OUT` does.",
             "voxel51/fiftyone/pull/6904",
         ),
         _coco(
             "area-missing", "warning", "annotations without area",
             "KeyError: 'area' while PaddleDetection loads the set, or at the first evaluation.",
-            "Write the mask's area; `detperf lint --fix OUT` does.",
+            "Write the mask's area; `detperf lint FILE --fix OUT` does.",
             "open-mmlab/mmdetection/issues/804",
         ),
         _coco(
             "area-zero", "warning", "annotations with area 0 or less though the mask encloses one",
             "PaddleDetection drops an instance whose area is not positive.",
-            "Write the mask's area; `detperf lint --fix OUT` does.",
+            "Write the mask's area; `detperf lint FILE --fix OUT` does.",
             "PaddlePaddle/PaddleDetection/issues/543",
         ),
         _coco(
             "iscrowd-missing", "warning", "annotations without iscrowd",
             "KeyError: 'iscrowd' while PaddleDetection loads the set.",
-            "Write 0 (that is how the absence is read); `detperf lint --fix OUT` does.",
+            "Write 0 (that is how the absence is read); `detperf lint FILE --fix OUT` does.",
             "zylo117/Yet-Another-EfficientDet-Pytorch/issues/654",
         ),
         _coco(
@@ -189,13 +190,13 @@ RULES = {
         _coco(
             "id-type", "error", "ids that are text where numbers are meant",
             "pycocotools takes a text id apart into characters, or finds nothing under it.",
-            "Write ids as numbers; `detperf lint --fix OUT` does where all of them are digits.",
+            "Write ids as numbers; `detperf lint FILE --fix OUT` does where all of them are digits.",
             "dbolya/yolact/issues/156",
         ),
         _coco(
             "duplicate-id", "warning", "ids used twice",
             "pycocotools keeps the last record of an id; evaluation counts wrongly.",
-            "Number them anew; `detperf lint --fix OUT` renumbers annotations.",
+            "Number them anew; `detperf lint FILE --fix OUT` renumbers annotations.",
             "cocodataset/cocoapi/blob/master/PythonAPI/pycocotools/coco.py",
         ),
         _coco(
@@ -221,7 +222,7 @@ RULES = {
         _coco(
             "file-name-separator", "error", "file names with back-slashes",
             "Off Windows a back-slash is a letter of the name: the picture is not found.",
-            "Write forward slashes; `detperf lint --fix OUT` does.",
+            "Write forward slashes; `detperf lint FILE --fix OUT` does.",
             "PaddlePaddle/PaddleDetection/issues/4267",
         ),
         _coco(
@@ -242,13 +243,13 @@ RULES = {
             "The anchor assigner's IoU matrix takes anchors x boxes x 4 bytes on the device: about 1 GiB "
             "at 268,000 "
             "anchors and 900 boxes.",
-            "Use PerfRPNTargetAssign or AssignRPNTargets of this project, or assign_on_cpu.",
+            "Use the overlay exact_parts (`detperf configs exact_parts` prints its path), or assign_on_cpu.",
             "PaddlePaddle/PaddleDetection/pull/5625", kind="performance",
         ),
         _coco(
             "nonfinite-literal", "warning", "the file holds NaN or Infinity",
             "These are no JSON; Python reads them, stricter readers stop.",
-            "Delete the records concerned; `detperf lint --fix OUT` does.",
+            "Delete the records concerned; `detperf lint FILE --fix OUT` does.",
             "pedropro/TACO/blob/master/data/annotations_unofficial.json",
         ),
     )

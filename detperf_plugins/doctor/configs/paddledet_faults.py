@@ -212,11 +212,14 @@ def _schedule(config: Config) -> None:
                 continue
             late = [m for m in milestones if epochs and m > epochs]
             if late and epochs and listed is not None:
-                if max(late) >= 10 * epochs and len(milestones) > 1:  # one far milestone means "never"
+                # One far milestone means "never"; no schedule has a thousand epochs.
+                if max(late) >= max(10 * epochs, 1000) and len(milestones) > 1:
                     message = f"milestones {late} are far past epoch {epochs:g}: they look like iterations"
                     config.report(MILESTONES, listed, message)
                 else:
-                    message = f"milestones {late} come after epoch {epochs:g}, so the rate never falls there"
+                    message = (
+                        f"milestones {late} lie past the last epoch, {epochs:g}: the rate never falls there"
+                    )
                     config.report(MILESTONES, listed, message, severity="hint")
             if milestones != sorted(set(milestones)) and listed is not None:
                 config.report(MILESTONES, listed, f"milestones {milestones} do not rise")

@@ -11,6 +11,7 @@ from detperf_plugins.doctor.labels.faults import RULES
 from detperf_plugins.doctor.labels.lines import Line, is_icdar, parse_icdar, parse_line
 from detperf_plugins.doctor.labels.pictures import Header, find_folder, read_header, suggest
 from detperf_plugins.doctor.labels.shapes import area, crosses, extent, hull_share, reordered
+from detperf_plugins.doctor.words import counted
 
 __all__ = ["check_labels"]
 
@@ -125,8 +126,9 @@ def _notes(lines: list[Line]) -> list[str]:
     boxes = sum(len(line.boxes) for line in lines)
     ignored = sum(box.ignored for line in lines for _index, box in line.boxes)
     empty = sum(line.raw == [] for line in lines)
-    background = f", {empty} pictures without text" if empty else ""
-    return [f"{len(lines)} pictures, {boxes} boxes, {ignored} of them ignored{background}"]
+    background = f", {counted(empty, 'picture')} without text" if empty else ""
+    amount = f"{counted(len(lines), 'picture')}, {counted(boxes, 'box', 'boxes')}"
+    return [f"{amount}, {ignored} of them ignored{background}"]
 
 
 def _pictures(lines: list[Line], path: Path | None, images: Path | None, tally: _Tally) -> list[str]:
@@ -214,4 +216,4 @@ def _check_icdar(text: str, file: str) -> tuple[list[Finding], list[str]]:
     for number, row in enumerate(text.split("\n")):
         if row.strip() and not parse_icdar(row.strip()):
             tally.add("icdar-line", Line(number + 1), -1, f"`{row.strip()[:40]}`")
-    return tally.findings(), [f"{len(rows)} ICDAR ground truth lines"]
+    return tally.findings(), [counted(len(rows), "ICDAR ground truth line")]

@@ -22,19 +22,19 @@ RULES = {
             "no-tab", "error", "no tab between the picture and its label",
             "An editor turned the tab into blanks: the line splits into too many pieces and the data set "
             "cannot be built.",
-            "Put one tab there; `detperf lint --fix OUT` does.",
+            "Put one tab there; `detperf lint FILE --fix OUT` does.",
             "PaddlePaddle/PaddleOCR/issues/12081",
         ),
         _label(
             "extra-tab", "error", "more than one tab in a line",
             "'too many values to unpack' while the data set is built.",
-            "Keep the tab after the picture only; `detperf lint --fix OUT` writes the others as \\t.",
+            "Keep the tab after the picture only; `detperf lint FILE --fix OUT` writes the others as \\t.",
             _DET,
         ),
         _label(
             "glued-records", "error", "two records on one line",
             "A file without a final newline was joined with another: 'Extra data' from the JSON reader.",
-            "Break the line before the second picture; `detperf lint --fix OUT` does.",
+            "Break the line before the second picture; `detperf lint FILE --fix OUT` does.",
             "PaddlePaddle/PaddleOCR/issues/4271",
         ),
         _label(
@@ -48,7 +48,7 @@ RULES = {
         _label(
             "blank-line", "error", "a blank line",
             "MindOCR stops: 'Incorrect label file format'.",
-            "Delete it; `detperf lint --fix OUT` does.",
+            "Delete it; `detperf lint FILE --fix OUT` does.",
             _DET,
         ),
         _label(
@@ -60,37 +60,38 @@ RULES = {
         _label(
             "bad-box", "error", "a box without transcription or points, or with points that are no numbers",
             "KeyError or ValueError in a loader worker; the whole picture is dropped every epoch.",
-            "Complete the box; `detperf lint --fix OUT` reads strings and flat lists as numbers, and marks "
-            "what else has a place ignored (###).",
+            "Complete the box; `detperf lint FILE --fix OUT` reads strings and flat lists as numbers, and "
+            "marks what else has a place ignored (###).",
             _DET,
         ),
         _label(
             "few-points", "error", "a box with fewer than 3 points",
             "Two points enclose nothing: ValueError in ValidatePolygons, IndexError in BorderMap; the "
             "picture is dropped.",
-            "Give 4 corners; for two diagonal corners `detperf lint --fix OUT` writes the upright rectangle.",
+            "Give 4 corners; for two diagonal corners `detperf lint FILE --fix OUT` writes the upright "
+            "rectangle.",
             "mindee/doctr/pull/553",
         ),
         _label(
             "point-order", "error", "corners in zigzag order",
             "Top left, top right, bottom left, bottom right makes a bow-tie of area 0: TopologicalError in "
             "ValidatePolygons drops the picture, or half a bow-tie is painted as text.",
-            "Go round the box; `detperf lint --fix OUT` reorders the corners.",
+            "Go round the box; `detperf lint FILE --fix OUT` reorders the corners.",
             "PaddlePaddle/PaddleOCR/issues/11868",
         ),
         _label(
             "self-intersection", "error", "a polygon that crosses itself",
             "The geometry library raises TopologicalError when a crop cuts it: the picture is dropped "
             "every epoch.",
-            "Draw it again, or mark it ignored with the transcription ###; `detperf lint --fix OUT` does "
-            "the latter.",
+            "Draw it again, or mark it ignored with the transcription ###; `detperf lint FILE --fix OUT` "
+            "does the latter.",
             "open-mmlab/mmocr/issues/1004",
         ),
         _label(
             "degenerate", "warning", "a box that collapses to a line on the pixel grid",
             "The clipper works on whole pixels: growing or shrinking the box returns nothing, and [0] of "
             "it fails.",
-            "Mark it ignored with the transcription ###; `detperf lint --fix OUT` does.",
+            "Mark it ignored with the transcription ###; `detperf lint FILE --fix OUT` does.",
             "PaddlePaddle/PaddleOCR/issues/5101",
         ),
         _label(
@@ -108,7 +109,7 @@ RULES = {
         _label(
             "very-dense", "hint", "more than 300 boxes in a picture",
             "Stock BorderMap takes about 0.5 ms a box: the loader becomes the bottleneck.",
-            "Use PerfDetTargets of this project (exact, compiled).",
+            "Use the overlay fast_data (`detperf configs fast_data` prints its path): exact, compiled maps.",
             "open-mmlab/mmocr/issues/537", kind="performance",
         ),
         _label(

@@ -11,6 +11,7 @@ from detperf_plugins.doctor.findings import Finding
 from detperf_plugins.doctor.logs.choose import split_runs, usable_steps
 from detperf_plugins.doctor.logs.read import Log
 from detperf_plugins.doctor.logs.records import Record
+from detperf_plugins.doctor.words import counted
 
 __all__ = ["Analysis", "analyse"]
 
@@ -156,7 +157,7 @@ def _from_steps(usable: list[Record], result: Analysis) -> None:
         result.ips = statistics.median(speeds)
         first = usable[0]
         where = f"epoch {first.epoch}, step {first.step}" if first.epoch is not None else f"step {first.step}"
-        result.ips_from = f"median of {len(speeds)} step lines from {where} on"
+        result.ips_from = f"median of {counted(len(speeds), 'step line')} from {where} on"
     else:
         result.reasons["images_per_s"] = "the step lines state a time, but no number of images"
     costs = [r.batch_cost for r in usable if r.batch_cost]
@@ -173,7 +174,7 @@ def _from_epochs(runs: list[list[Record]], epochs: list[Record], result: Analysi
         result.reasons["images_per_s"] = reason
         return
     _from_steps(later, result)
-    result.ips_from = f"median of {len(later)} epoch lines from epoch {later[0].epoch} on"
+    result.ips_from = f"median of {counted(len(later), 'epoch line')} from epoch {later[0].epoch} on"
     if not any(r.kind == "step" for run in runs for r in run):
         result.reasons["steps"] = (
             "there are no step lines: with dataset sink mode MindOCR prints one line an epoch"

@@ -10,6 +10,7 @@ from detperf_plugins.doctor.findings import Finding, by_importance
 from detperf_plugins.doctor.logs.faults import RULES
 from detperf_plugins.doctor.logs.read import Log
 from detperf_plugins.doctor.logs.records import Record
+from detperf_plugins.doctor.words import counted
 
 if TYPE_CHECKING:
     from detperf_plugins.doctor.logs.analyse import Analysis
@@ -97,7 +98,7 @@ def _losses(log: Log, result: Analysis, add: _Add) -> None:
         add(
             "loss-zero",
             records[0].line,
-            f"{name} is 0 in {len(records)} lines, last at {_where(last)}",
+            f"{name} is 0 in {counted(len(records), 'line')}, last at {_where(last)}",
             len(records),
         )
 
@@ -123,8 +124,8 @@ def _scales(log: Log, add: _Add) -> None:
     values = [e.value for e in events if e.value is not None]
     last = values[-1] if values else None
     tail = (
-        f"{len(events)} overflows, up to {longest} in a row between two step lines; the last scale is "
-        f"{last:g}"
+        f"{counted(len(events), 'overflow')}, up to {longest} in a row between two step lines; "
+        f"the last scale is {last:g}"
         if last is not None
         else ""
     )
@@ -168,7 +169,7 @@ def _events(log: Log, result: Analysis, add: _Add) -> None:
         add(
             "eval-empty",
             empty[0].line,
-            f"{len(empty)} evaluation{'s in a row' if len(empty) > 1 else ''} found nothing{back}",
+            f"{counted(len(empty), 'evaluation', 'evaluations in a row')} found nothing{back}",
             len(empty),
         )
     workers = [e for e in log.of("workers") if e.value is not None]
@@ -188,7 +189,7 @@ def _events(log: Log, result: Analysis, add: _Add) -> None:
             add(
                 "framework-error",
                 errors[0].line,
-                f"{len(errors)} {severity}s of MindSpore's component {component}: "
+                f"{counted(len(errors), severity)} of MindSpore's component {component}: "
                 f"{errors[0].text.split(' ', 1)[-1][-150:]}",
                 len(errors),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from detperf_plugins.doctor.findings import Change
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.doctor.yaml.nodes import Node, YamlFault, compose
 from detperf_plugins.doctor.yaml.repair import mend
 from detperf_plugins.doctor.yaml.scalars import looks_like_number
@@ -48,7 +49,7 @@ def repair_yaml(text: str, file: str) -> tuple[str, list[Change]]:
         else:
             changes.append(Change(file, f"`{old.strip()[:60]}` -> `{new.strip()[:60]}`", number + 1))
     if indented:
-        changes.insert(0, Change(file, f"the indentation of {indented} lines put right"))
+        changes.insert(0, Change(file, f"the indentation of {counted(indented, 'line')} put right"))
     repaired = "\n".join(lines)
     try:
         root = compose(repaired, file)

@@ -25,7 +25,7 @@ FLAT = rule(
     why="Every section of the config is empty for the parser, or it stops at the first repeated key.",
     fix="Paste the config as a code block, or attach the file; the checks below read it with the "
     "indentation put "
-    "back as the host's keys demand, and `detperf lint --fix OUT` writes it so.",
+    "back as the host's keys demand, and `detperf lint FILE --fix OUT` writes it so.",
     source="mindspore-lab/mindocr/issues/683",
     room="yaml",
 )

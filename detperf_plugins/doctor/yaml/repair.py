@@ -23,7 +23,7 @@ FULL_WIDTH = rule(
     "correctness",
     "full-width punctuation where YAML needs ASCII",
     why='A Chinese input method writes ：！［］，“” for :![],"; YAML reads them as letters of a word.',
-    fix="Type the ASCII character; `detperf lint --fix OUT` replaces them.",
+    fix="Type the ASCII character; `detperf lint FILE --fix OUT` replaces them.",
     source=_SOURCE,
     room="yaml",
 )
@@ -33,7 +33,7 @@ TAB = rule(
     "correctness",
     "a tab is used as indentation",
     why="YAML forbids tabs in indentation: the parser stops there.",
-    fix="Indent with blanks; `detperf lint --fix OUT` replaces each tab by two.",
+    fix="Indent with blanks; `detperf lint FILE --fix OUT` replaces each tab by two.",
     source="https://yaml.org/spec/1.1/#id871998",
     room="yaml",
 )
@@ -161,7 +161,8 @@ def _tabs(text: str, file: str, findings: list[Finding]) -> str:
             hit.append(number + 1)
         lines[number] = line[: len(line) - len(body)].replace("\t", "  ") + body.replace("\t", " ")
     if hit:
-        where = f"lines {', '.join(map(str, hit[:8]))}{' ...' if len(hit) > 8 else ''}"
+        numbers = ", ".join(map(str, hit[:8])) + (" ..." if len(hit) > 8 else "")
+        where = f"line{'s' if len(hit) > 1 else ''} {numbers}"
         message = f"{len(hit)} line{'s are' if len(hit) > 1 else ' is'} indented with tabs ({where})"
         findings.append(Finding(TAB, file, message, hit[0], 1, count=len(hit)))
     return "\n".join(lines)
