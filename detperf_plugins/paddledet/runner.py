@@ -8,11 +8,20 @@ from typing import Any
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.overrides import parse_overrides
+from detperf_plugins.paddledet.build_errors import building
 from detperf_plugins.paddledet.datasets import require_data
 from detperf_plugins.paddledet.registry import activate
 from detperf_plugins.paddledet.variants import require_host
 
-__all__ = ["build_trainer", "evaluate", "is_paddledet_config", "load", "parse_overrides", "train"]
+__all__ = [
+    "build_trainer",
+    "evaluate",
+    "is_paddledet_config",
+    "load",
+    "load_pretrained",
+    "parse_overrides",
+    "train",
+]
 
 DEVICES = ("gpu", "npu", "xpu", "mlu")
 
@@ -49,14 +58,15 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
     import paddle
     import ppdet.engine  # noqa: F401  (registers everything that create() may be asked for)
     import yaml
-    from ppdet.core.workspace import load_config, merge_config
+    from ppdet.core.workspace import global_config, load_config, merge_config
 
     from detperf_plugins.paddledet.compat import mend_host
 
     mend_host()
     try:
-        cfg = load_config(str(config))
-        merge_config(parse_overrides(overrides))
+        with building(config, global_config, but=(yaml.YAMLError, FileNotFoundError)):
+            cfg = load_config(str(config))
+            merge_config(parse_overrides(overrides))
     except yaml.YAMLError as error:
         raise UnreadableInput(f"{config}: {error}") from error
     except FileNotFoundError as error:
@@ -88,8 +98,13 @@ def _check(cfg: Any) -> None:
     check_amp(cfg)
 
 
-def build_trainer(cfg: Any, mode: str = "train", seed: int | None = None) -> Any:
-    """ppdet's Trainer for a loaded config; `seed` fixes initial weights, sampling and augmentation."""
+def build_trainer(cfg: Any, config: Path, mode: str = "train", seed: int | None = None) -> Any:
+    """ppdet's Trainer for a loaded config; `seed` fixes initial weights, sampling and augmentation.
+
+    Raises:
+        UnreadableInput: data, model or optimizer cannot be built as the config (a file, named in the
+            sentence) says.
+    """
     from ppdet.engine import Trainer, init_parallel_env, set_random_seed
 
     from detperf_plugins.paddledet.amp import warn_of
@@ -100,7 +115,19 @@ def build_trainer(cfg: Any, mode: str = "train", seed: int | None = None) -> Any
         init_parallel_env()
     if seed is not None:
         set_random_seed(seed)
-    return Trainer(cfg, mode=mode)
+    with building(config, cfg):
+        return Trainer(cfg, mode=mode)
+
+
+def load_pretrained(trainer: Any, config: Path) -> None:
+    """Load the weights that the config starts from, if it names any.
+
+    Raises:
+        UnreadableInput: they are not there, and cannot be downloaded.
+    """
+    if trainer.cfg.get("pretrain_weights"):
+        with building(config, trainer.cfg):
+            trainer.load_weights(trainer.cfg.pretrain_weights)
 
 
 def train(
@@ -137,11 +164,12 @@ def train(
     # tools/train.py merges its flags into the config; Trainer reads these from there.
     for key, value in {"amp": amp, "fleet": False, "use_vdl": False, "to_static": False}.items():
         cfg[key] = value or cfg.get(key, False)
-    trainer = build_trainer(cfg, seed=seed)
-    if resume is not None:
-        trainer.resume_weights(resume)
-    elif cfg.get("pretrain_weights"):
-        trainer.load_weights(cfg.pretrain_weights)
+    trainer = build_trainer(cfg, config, seed=seed)
+    if resume is None:
+        load_pretrained(trainer, config)
+    else:
+        with building(config, cfg):
+            trainer.resume_weights(resume)
     stats, _ = _keep_results(trainer)
     trainer.train(eval_while_training)
     return trainer, stats
@@ -151,13 +179,13 @@ def _stem(weights: str) -> str:
     return weights[: -len(".pdparams")] if weights.endswith(".pdparams") else weights
 
 
-def evaluate(cfg: Any, weights: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+def evaluate(cfg: Any, config: Path, weights: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Evaluate weights on the config's EvalDataset.
 
     Returns:
         AP vectors as pycocotools orders them, by kind ("bbox", "mask"), and the predictions behind them.
     """
-    trainer = build_trainer(cfg, mode="eval")
+    trainer = build_trainer(cfg, config, mode="eval")
     trainer.load_weights(weights)
     stats, predictions = _keep_results(trainer)
     trainer.evaluate()

@@ -45,12 +45,11 @@ def prepare(
     cfg = runner.load(config, words, plugins=plugins, replace=replace)
     cfg["amp"] = amp or cfg.get("amp", False)
     require_data(cfg, config)
-    trainer = runner.build_trainer(cfg, seed=seed)
+    trainer = runner.build_trainer(cfg, config, seed=seed)
     if len(trainer.loader) < 1:
         size = cfg.TrainReader["batch_size"]
         raise UnreadableInput(f"the data set of {config} has fewer images than one batch of {size}")
-    if cfg.get("pretrain_weights"):
-        trainer.load_weights(cfg.pretrain_weights)
+    runner.load_pretrained(trainer, config)
     return cfg, trainer
 
 

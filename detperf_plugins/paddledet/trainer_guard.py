@@ -29,9 +29,9 @@ def guard_trainer() -> Callable[[], None]:
     """Let every Trainer built from here on see its config whole; returns the function that undoes it.
 
     `amp_from_config: true` keeps AMP on where a script has written its unset `--amp` over `amp: true`.
-    `master_grad: true` reaches Paddle whatever its version. Mistaken AMP settings, and `to_static` with
-    parts that it cannot trace, stop with one sentence; settings without effect are warned of once. What is
-    in use is logged.
+    `master_grad: true` reaches Paddle whatever its version. Mistaken AMP settings, `to_static` with parts
+    that it cannot trace, and a C4 reader under an FPN stop with one sentence; settings without effect are
+    warned of once. What is in use is logged.
     """
     installed: list[tuple[Any, Any]] = []
     wanted = True
@@ -55,6 +55,7 @@ def guard_trainer() -> Callable[[], None]:
             if training:
                 if cfg.get("to_static"):
                     _refuse_to_static(self.model)
+                _refuse_unpadded(self)
                 report(self)
 
         trainer.__init__ = build
@@ -89,6 +90,30 @@ def _refuse_to_static(model: paddle.nn.Layer) -> None:
         raise DetperfError(
             f"to_static cannot trace {', '.join(sorted(names))}: train without --to_static, or without these "
             "parts; it brings Mask R-CNN nothing (docs/overlays.md)"
+        )
+
+
+# Overlay for FPN models, by the transform that its C4 counterpart puts into the reader as well.
+FPN_OVERLAYS = {
+    "AssignRPNTargets": "exact_parts_fpn",
+    "PackPolygons": "exact_targets_fpn",
+    "PolyToBitmap": "bitmap_targets_fpn",
+}
+
+
+def _refuse_unpadded(trainer: Any) -> None:
+    """An FPN adds features of neighbouring strides: pictures of any size do not fit (pad_to_stride: -1)."""
+    chain = getattr(getattr(trainer.loader, "_batch_transforms", None), "transforms_cls", [])
+    names = {type(one).__name__ for one in chain if _is_ours(type(one))}
+    unpadded = any(type(one).__name__ == "PadBatch" and one.pad_to_stride < 0 for one in chain)
+    necks = {cls.__name__ for layer in trainer.model.sublayers() for cls in type(layer).__mro__}
+    if unpadded and names and "FPN" in necks:
+        overlay = next(overlay for name, overlay in FPN_OVERLAYS.items() if name in names)
+        if trainer.cfg.get("data_format") == "NHWC":
+            overlay = "mask_rcnn_r50_nhwc_amp_fpn"
+        raise DetperfError(
+            "an overlay for C4 models (PadBatch: {pad_to_stride: -1}) lies over a model with an FPN, whose "
+            f"levels do not fit without padding: take {overlay}, or PadBatch: {{pad_to_stride: 32}}"
         )
 
 

@@ -67,7 +67,7 @@ def run(config: Path, out: Path, plugins: bool, seed: int, evaluate: bool) -> di
     from detperf_plugins.paddledet import runner
 
     cfg = runner.load(config, [f"save_dir={out}"], plugins=plugins)
-    trainer = runner.build_trainer(cfg, seed=seed)
+    trainer = runner.build_trainer(cfg, config, seed=seed)
     losses: list[dict[str, float]] = []
     times: list[dict[str, float]] = []
     trainer.register_callbacks([_recorder(trainer, losses, times)])
@@ -78,7 +78,7 @@ def run(config: Path, out: Path, plugins: bool, seed: int, evaluate: bool) -> di
         _emit(evaluating=True)
         os.chdir(out)  # COCOMetric writes bbox.json and mask.json into the working folder
         weights = str(out / config.stem / "model_final.pdparams")
-        stats, kept = runner.evaluate(cfg, weights)
+        stats, kept = runner.evaluate(cfg, config, weights)
         result["ap"] = {kind: [float(value) for value in vector] for kind, vector in stats.items()}
         result["predictions"] = [
             {

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from detperf_plugins.paddledet import runner
 cfg = runner.load(Path(sys.argv[1]), sys.argv[3:], replace=sys.argv[2] == "replace")
-runner.build_trainer(cfg)
+runner.build_trainer(cfg, Path(sys.argv[1]))
 """
 # What a user's own training script does: nothing in it knows of the plugins.
 OWN = """

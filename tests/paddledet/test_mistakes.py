@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from detperf_plugins import cli, configs_dir
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.paddledet import datasets, variants
-from tests.paddledet.scripts import run, tiny_config
+from tests.paddledet.scripts import OVERLAYS, run, tiny_config
+from tests.paddledet.test_train_bench import raising
 
 DETPERF = [sys.executable, "-c", "from detperf_plugins.cli import main; main()"]
 
@@ -92,3 +93,57 @@ def test_a_config_behind_a_link_keeps_its_own_bases(tmp_path):
     link = tmp_path / "near" / "link.yml"
     link.symlink_to(tmp_path / "far" / "real.yml")
     assert [path.name for path, _ in variants.config_files(link)] == ["link.yml", "base.yml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["MaskHead.mask_assigner=PolygonMaskAsigner"],
+            "MaskHead.mask_assigner names PolygonMaskAsigner, a class that is not known; is "
+            "PolygonMaskAssigner meant?",
+        ),
+        (["architecture=MaskRCNNN"], "architecture names MaskRCNNN, a class that is not known; is MaskRCNN "),
+        (["MaskRCNN.mask_head="], "MaskRCNN.mask_head is null, where the name of a class is needed"),
+        (
+            ["TrainReader.batch_transforms=[{PadBach: {}}]"],
+            "TrainReader.batch_transforms names PadBach, a class that is not known; is PadBatch meant?",
+        ),
+        (["OptimizerBuilder.optimizer.type=Momentun"], "OptimizerBuilder.optimizer.type names Momentun"),
+        (["ResNet.depht=18"], "TypeError: "),
+        (
+            ["pretrain_weights=http://127.0.0.1:9/weights.pdparams"],
+            "pretrain_weights names http://127.0.0.1:9/weights.pdparams, which cannot be downloaded (",
+        ),
+        (["pretrain_weights=/nowhere/weights"], "ValueError: Model pretrain path `/nowhere/weights` "),
+    ],
+)
+def test_what_cannot_be_built_is_one_sentence(words, sentence, shapes, tmp_path):
+    config = tiny_config(tmp_path, shapes)
+    told = sentences(run([*DETPERF, "train", "-c", str(config), "-o", *words], ok=False))
+    assert told.startswith(f"detperf: {config} cannot be built: {sentence}"), told
+    assert f"`detperf lint {config}` checks its keys, and DETPERF_TRACEBACK=1" in told
+
+
+def test_the_traceback_can_be_had(shapes, tmp_path):
+    command = [*DETPERF, "train", "-c", str(tiny_config(tmp_path, shapes)), "-o", "architecture=MaskRCNNN"]
+    assert "Traceback" in run(command, env={"DETPERF_TRACEBACK": "1"}, ok=False)
+
+
+def test_an_error_in_the_training_loop_keeps_its_traceback(shapes, tmp_path):
+    config = tiny_config(tmp_path, shapes, head=raising('ValueError("a fault")'), epoch=2)
+    assert "Traceback" in run([*DETPERF, "train", "-c", str(config)], ok=False)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "remedy"),
+    [
+        ("exact_parts_c4.yml", "take exact_parts_fpn"),
+        ("exact_targets_c4.yml", "take exact_targets_fpn"),
+        ("mask_rcnn_r50_nhwc_amp_c4.yml", "take mask_rcnn_r50_nhwc_amp_fpn"),
+    ],
+)
+def test_c4_parts_over_an_fpn_are_refused(overlay, remedy, shapes, tmp_path):
+    config = tiny_config(tmp_path, shapes, OVERLAYS / overlay)
+    told = sentences(run([*DETPERF, "train", "-c", str(config)], ok=False))
+    assert "an overlay for C4 models" in told and remedy in told
