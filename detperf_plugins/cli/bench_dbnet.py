@@ -62,7 +62,7 @@ def dbnet(
 
 
 def _file(name: str) -> Path:
-    return Path(name) if Path(name).is_file() else find_config(name)
+    return Path(name) if Path(name).is_file() else find_config(name, "mindocr")
 
 
 def _train(runs: list[Any], out: Path, steps: int, results: dict[Any, Mapping[str, Any]]) -> Optional[str]:

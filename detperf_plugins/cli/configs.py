@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any, Optional
 
@@ -35,8 +36,12 @@ def list_configs() -> list[dict[str, str]]:
     ]
 
 
-def find_config(name: str) -> Path:
+def find_config(name: str, host: str = "") -> Path:
     """The one shipped config that `name` means: its full name, its file name, or that without .yml.
+
+    Args:
+        name: as the user typed it.
+        host: "paddledet" or "mindocr": whose configs to propose where none is called so.
 
     Raises:
         UnreadableInput: no config, or more than one, is called so.
@@ -46,11 +51,31 @@ def find_config(name: str) -> Path:
     hits = [row for row in rows if row["name"] == wanted] or [
         row for row in rows if row["name"].rsplit("/", 1)[-1] == wanted
     ]
-    if len(hits) != 1:
-        names = ", ".join(row["name"] for row in hits or rows)
-        why = "several configs are" if hits else "no shipped config is"
-        raise UnreadableInput(f"{why} called {name!r}; there are: {names}")
+    if len(hits) > 1:
+        names = ", ".join(row["name"] for row in hits)
+        raise UnreadableInput(f"several configs are called {name!r}; there are: {names}")
+    if not hits:
+        raise UnreadableInput(f"{_unknown(name)}; {_proposal(wanted, [row['name'] for row in rows], host)}")
     return Path(hits[0]["path"])
+
+
+def _unknown(name: str) -> str:
+    if "/" in name or name.endswith((".yml", ".yaml")):
+        return f"there is no file {name}, and no shipped config is called so"
+    return f"no shipped config is called {name!r}"
+
+
+def _proposal(wanted: str, names: list[str], host: str) -> str:
+    """The names that are spelt almost so; else those of the host; else how to list them."""
+    stems = {name.rsplit("/", 1)[-1].removesuffix(".yml"): name for name in names}
+    typed = wanted.removesuffix(".yml").rsplit("/", 1)[-1]
+    near = difflib.get_close_matches(typed, stems, 3, 0.75) or [stem for stem in stems if typed in stem][:3]
+    if near:
+        *others, last = near
+        return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+    host = host or wanted.partition("/")[0]
+    own = [stem for stem, name in stems.items() if name.startswith(f"{host}/")]
+    return f"there are: {', '.join(own)}" if own else "`detperf configs` lists them"
 
 
 @app.command()

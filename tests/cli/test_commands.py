@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from detperf_plugins import __version__, cli, configs_dir
+from detperf_plugins.cli.configs import find_config
 from detperf_plugins.errors import DetperfError
 
 cli._load_verbs()
@@ -45,6 +46,20 @@ def test_an_unknown_config_is_named():
     result = invoke("configs", "nothing_like_it")
     assert isinstance(result.exception, DetperfError) and "nothing_like_it" in str(result.exception)
     assert result.exception.status == 2
+
+
+def test_an_unknown_config_is_answered_with_near_names_or_those_of_the_host():
+    words = str(invoke("configs", "exact_target").exception)
+    assert "did you mean exact_targets" in words and "fast_data" not in words and len(words) < 160
+    words = str(invoke("configs", "bitmap").exception)
+    assert "did you mean bitmap_targets_c4 or bitmap_targets_fpn?" in words
+    words = str(invoke("configs", "zzz").exception)
+    assert words == "no shipped config is called 'zzz'; `detperf configs` lists them"
+    words = str(invoke("configs", "mindocr/zzz").exception)
+    assert "there is no file mindocr/zzz" in words and "fast_data" in words and "exact_targets" not in words
+    with pytest.raises(DetperfError, match="exact_parts") as error:
+        find_config("zzz", "paddledet")
+    assert "fast_data" not in str(error.value)
 
 
 def test_env_says_what_is_available_and_why_not(tmp_path):

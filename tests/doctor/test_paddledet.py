@@ -260,6 +260,10 @@ def test_later_bases_win(tmp_path):
 def test_missing_and_circular_bases(tmp_path):
     finding = found(tmp_path, "c.yml", "_BASE_: ['gone.yml']\nepoch: 3\n")["yaml-base-missing"]
     assert str(tmp_path / "gone.yml") in finding.message and finding.line == 1
+    assert finding.fix == finding.rule.fix
+    for name in ("exact_targets", "exact_targets.yml"):
+        finding = found(tmp_path, "c.yml", f"_BASE_: [{name}]\nepoch: 3\n")["yaml-base-missing"]
+        assert finding.fix == "Write the path that `detperf configs exact_targets` prints."
     write(tmp_path, "a.yml", "_BASE_: [b.yml]\nepoch: 3\n")
     assert "yaml-base-cycle" in found(tmp_path, "b.yml", "_BASE_: [a.yml]\nepoch: 4\n")
 

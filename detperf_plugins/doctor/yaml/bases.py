@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from detperf_plugins import configs_dir
 from detperf_plugins.doctor.findings import Finding
 from detperf_plugins.doctor.reading import read_text
 from detperf_plugins.doctor.rules import rule
@@ -135,7 +136,8 @@ def _load_base(base: Path, name: Node, chain: Chain, parents: tuple[Path, ...]) 
     except (UnreadableInput, ValueError) as error:
         chain.complete = False
         reason = str(error) if base.exists() else f"there is no {base}"
-        chain.findings.append(Finding(BASE_MISSING, name.file, reason, name.line, name.column))
+        fix = "" if base.exists() else _shipped(base.name)
+        chain.findings.append(Finding(BASE_MISSING, name.file, reason, name.line, name.column, fix))
         return None
     shown = str(base)
     node, findings = read_yaml(text.text, shown)
@@ -145,3 +147,11 @@ def _load_base(base: Path, name: Node, chain: Chain, parents: tuple[Path, ...]) 
         chain.files.append(shown)
         chain.texts[shown] = text.text
     return _with_bases(node, base, chain, (*parents, base.resolve()))
+
+
+def _shipped(name: str) -> str:
+    """What to do where a missing base has the name of a config of this project."""
+    stem = name.removesuffix(".yml")
+    if not any(path.stem == stem for path in configs_dir().rglob("*.yml")):
+        return ""
+    return f"Write the path that `detperf configs {stem}` prints."
