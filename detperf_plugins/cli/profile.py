@@ -50,6 +50,8 @@ def profile(
     require_paddledet()
     if last < first:
         raise UnreadableInput(f"--to {last} comes before --from {first}")
+    if replace and stock:
+        raise UnreadableInput("--replace and --stock exclude each other: give one of them")
     if overhead and last == first:
         raise UnreadableInput("--overhead needs two profiled steps at least")
     words = [*overrides, *context.args]
@@ -123,6 +125,8 @@ def _other(
 
 
 def _with_bar(make: Any, config: Path, folder: Path, **options: Any) -> dict[str, Any]:
+    if not console.is_interactive:  # where rich would leave an empty line
+        return make(config, folder, **options)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
-from detperf_plugins.errors import DetperfError
+from detperf_plugins.errors import DetperfError, UnreadableInput
 
-__all__ = ["Ended", "emit", "run_child", "write_file"]
+__all__ = ["Ended", "emit", "give_up", "run_child", "write_file"]
 
 PREFIX = "DETPERF "
 # How long an interrupted child may take to hand over what it has measured, seconds.
@@ -43,6 +43,14 @@ class Ended:
         """The error that the child ended with as one sentence, where it had one."""
         mark = "detperf: "
         return self.last_line[len(mark) :] if self.last_line.startswith(mark) else None
+
+    @property
+    def error(self) -> DetperfError | None:
+        """The error that the child ended with, of the same status, where it had a sentence for it."""
+        if self.sentence is None:
+            return None
+        unreadable = self.status == UnreadableInput.status
+        return UnreadableInput(self.sentence) if unreadable else DetperfError(self.sentence)
 
 
 class _Log:
@@ -74,6 +82,13 @@ def emit(**event: Any) -> None:
     """Report an event to the parent, from inside a child."""
     sys.stdout.write("\n" + PREFIX + json.dumps(event) + "\n")
     sys.stdout.flush()
+
+
+def give_up(error: DetperfError) -> NoReturn:
+    """End a child with an error's sentence on standard error, and its status."""
+    sys.stdout.flush()
+    print(f"detperf: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(error.status) from error
 
 
 def run_child(

@@ -38,7 +38,8 @@ def make(
         `outside_percent` (by how much the sum of the steps differs from it).
 
     Raises:
-        DetperfError: the run ended before step `first` was over; the sentence says why.
+        DetperfError: the run ended before step `first` was over; the sentence says why. UnreadableInput where
+            that is the config or its data.
     """
     stamps: dict[str, float] = {}
     state: dict[str, Any] = {"steps": 1}
@@ -61,7 +62,7 @@ def make(
         if ended.interrupted:
             raise DetperfError("interrupted before anything was measured")
         what = f"training {config} ended with status {ended.status}: {ended.last_line} (log: {log})"
-        raise DetperfError(ended.sentence or what)
+        raise ended.error or DetperfError(what)
     if not result["modules"]:
         why = result["stopped"] or "the run ended early"
         raise DetperfError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 from detperf_plugins.errors import DetperfError
-from detperf_plugins.measure.child import emit, write_file
+from detperf_plugins.measure.child import emit, give_up, write_file
 from detperf_plugins.measure.timeline import (
     Timeline,
     call_cost,
@@ -236,7 +236,7 @@ def _result(session: _Session, batch_size: int) -> dict[str, Any]:
 
 
 def main(arguments: Optional[list[str]] = None) -> None:
-    """Parse the command line and run; an error ends with status 1 and its sentence on standard error."""
+    """Parse the command line and run; an error ends with its status, and its sentence on standard error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -252,7 +252,7 @@ def main(arguments: Optional[list[str]] = None) -> None:
     try:
         emit(result=run(settings))
     except DetperfError as error:
-        raise SystemExit(f"detperf: {error}") from error
+        give_up(error)
 
 
 if __name__ == "__main__":

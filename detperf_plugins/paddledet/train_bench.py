@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 from detperf_plugins.errors import DetperfError
-from detperf_plugins.measure.child import emit
+from detperf_plugins.measure.child import emit, give_up
 from detperf_plugins.paddledet import short_run
 
 __all__ = ["OUT_OF_MEMORY", "main", "run", "size_of"]
@@ -103,7 +103,7 @@ def _peaks(on_gpu: bool) -> dict[str, Optional[float]]:
 
 
 def main(arguments: Optional[list[str]] = None) -> None:
-    """Parse the command line and run; an error ends with status 1 and its sentence on standard error."""
+    """Parse the command line and run; an error ends with its status, and its sentence on standard error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -119,7 +119,7 @@ def main(arguments: Optional[list[str]] = None) -> None:
     try:
         emit(result=run(options))
     except DetperfError as error:
-        raise SystemExit(f"detperf: {error}") from error
+        give_up(error)
 
 
 if __name__ == "__main__":

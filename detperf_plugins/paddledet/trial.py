@@ -97,7 +97,7 @@ def _text(counts: Any) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parse the command line and run; an error ends with status 1 and its sentence on standard error."""
+    """Parse the command line and run; an error ends with its status, and its sentence on standard error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -106,11 +106,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--no-evaluate", dest="evaluate", action="store_false")
     options = parser.parse_args(arguments)
     from detperf_plugins.errors import DetperfError
+    from detperf_plugins.measure.child import give_up
 
     try:
         run(options.config.resolve(), options.out.resolve(), options.plugins, options.seed, options.evaluate)
     except DetperfError as error:
-        raise SystemExit(f"detperf: {error}") from error
+        give_up(error)
 
 
 if __name__ == "__main__":
