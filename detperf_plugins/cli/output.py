@@ -12,8 +12,9 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -28,7 +29,46 @@ __all__ = ["JSON_OPTION", "console", "machine", "print_table", "write_json"]
 # Where the output is no terminal (a file, a CI log) tables may be wider than the usual 80 columns.
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
-JSON_OPTION = typer.Option(None, "--json", metavar="PATH", help="Also write the result as one JSON object.")
+_STDOUT = Path("-")
+_reserved: list[TextIO] = []  # with `--json -`: the real standard output, kept for the JSON
+
+
+def _reserve_stdout(ctx: typer.Context, path: Path | None) -> Path | None:
+    """With `--json -` send everything but the JSON to standard error, libraries and children too."""
+    if path != _STDOUT or _reserved:
+        return path
+    shown = sys.stdout
+    shown.flush()
+    try:
+        real = shown.fileno() == 1
+    except (OSError, ValueError):  # captured inside this process
+        real = False
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8") if real else shown
+    if real:
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    _reserved.append(stream)
+
+    def restore() -> None:
+        _reserved.clear()
+        sys.stdout = shown
+        if real:
+            os.dup2(stream.fileno(), 1)
+            with suppress(OSError):  # what could not be written was reported by write_json
+                stream.close()
+
+    ctx.call_on_close(restore)
+    return path
+
+
+JSON_OPTION = typer.Option(
+    None,
+    "--json",
+    metavar="PATH",
+    help="Also write the result as one JSON object; - is standard output, for it alone.",
+    callback=_reserve_stdout,
+    is_eager=True,
+)
 
 
 def machine() -> dict[str, Any]:
@@ -50,7 +90,7 @@ def write_json(
     """Write the result object to `path`; nothing where `path` is None.
 
     Args:
-        path: where to write; its folder is made if missing.
+        path: where to write; its folder is made if missing. "-" is standard output.
         rows: flat JSON-ready objects, one a row of the printed table.
         conditions: what the rows depend on beside `machine()`.
         extra: further top-level fields that the verb documents.
@@ -67,13 +107,20 @@ def write_json(
         "rows": [dict(row) for row in rows],
         **extra,
     }
+    text = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     try:
+        if path == _STDOUT:
+            stream = _reserved[0] if _reserved else sys.stdout
+            stream.write(text)
+            stream.flush()
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(path.name + ".part")
-        partial.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError as error:
-        raise DetperfError(f"cannot write {path}: {error.strerror or error}") from error
+        name = "the JSON to standard output" if path == _STDOUT else path
+        raise DetperfError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:

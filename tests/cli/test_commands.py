@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -73,6 +75,30 @@ def test_env_says_what_is_available_and_why_not(tmp_path):
     )
     names = {row["name"] for row in rows}
     assert {"python", "compiled kernels", "zlib before paddle", "c++", "nvcc", "paddlepaddle"} <= names
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["configs"],
+        ["configs", "exact_targets"],
+        ["explain", "--list"],
+        ["lint", "c.yml", "--format", "json"],
+        ["samples", "shapes", "set", "--images", "4", "--size", "64"],
+    ],
+)
+def test_json_to_standard_output_is_alone_there(words, tmp_path):
+    (tmp_path / "c.yml").write_text("epoch: ten\n", encoding="utf-8")
+    command = [sys.executable, "-c", "from detperf_plugins.cli import main; main()", *words, "--json", "-"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert set(json.loads(done.stdout)) >= {"command", "versions", "conditions", "rows"}
+    assert done.stderr and not (tmp_path / "-").exists()
+
+
+def test_json_to_standard_output_inside_a_process():
+    result = runner.invoke(cli.app, ["configs", "exact_targets", "--json", "-"])
+    assert json.loads(result.stdout)["rows"][0]["name"].endswith("exact_targets.yml")
+    assert "exact_targets.yml" in invoke("configs", "exact_targets").stdout
 
 
 def test_json_that_cannot_be_written_is_an_error(tmp_path):
