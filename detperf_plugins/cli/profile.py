@@ -157,7 +157,12 @@ def _show(result: Mapping[str, Any], ops: int, out: Path) -> None:
             "Advice",
             ("part", "ms a step", "host reads", "waiting ops", "advice"),
             [
-                (row["part"], _ms(row["cpu_ms"]), row["host_reads"], f"{row['waiting_ops']:g}", row["advice"])
+                (
+                    row["part"],
+                    _ms(row["cpu_ms"]),
+                    *("-" if row[key] is None else f"{row[key]:g}" for key in ("host_reads", "waiting_ops")),
+                    row["advice"],
+                )
                 for row in result["advice"]
             ],
         )

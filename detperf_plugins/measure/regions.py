@@ -114,7 +114,7 @@ _TRUST: tuple[Column, ...] = (
 _ADVICE: tuple[Column, ...] = (
     ("part", _text("part")),
     ("ms a step", _number("cpu_ms", 2)),
-    ("host reads", _text("host_reads")),
+    ("host reads", _number("host_reads", 0)),
     ("waiting operators", _number("waiting_ops", 0)),
     ("advice", _text("advice")),
 )

@@ -35,14 +35,15 @@ def advise(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Returns:
         part, cpu_ms (a step), cpu_ratio (% of the step), host_reads and waiting_ops (a step, without those
-        of parts inside it), overlay (None where none helps) and advice.
+        of parts inside it; None where not recorded), overlay (None where none helps) and advice.
     """
     rows = []
     two_stage = any(module["name"] == "RPNHead" for module in result["modules"])
     for module in result["modules"]:
         name = module["name"]
-        reads = result["host_reads"].get(name, 0)
-        waits = result["waiting_ops"].get(name, 0)
+        reads, waits = (
+            None if result[key] is None else result[key].get(name, 0) for key in ("host_reads", "waiting_ops")
+        )
         advice: Optional[str]
         if name == "reader":
             slow = module["cpu_ratio"] >= SLOW_READER
@@ -51,7 +52,7 @@ def advise(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         elif name == "backbone" and two_stage and result.get("float32_on_gpu"):
             overlay, advice = RECOMMENDED, f"float32 on a GPU: add the overlay {RECOMMENDED}"
         else:
-            overlay, advice = _remedy(name, reads + waits, result["sources"].get(name, ""))
+            overlay, advice = _remedy(name, (reads or 0) + (waits or 0), result["sources"].get(name, ""))
         if advice:
             rows.append(
                 {

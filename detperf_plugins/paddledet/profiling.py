@@ -54,7 +54,7 @@ class _Session:
         self.plain_steps: list[float] = []
         self.ops: list[dict[str, Any]] = []
         self.device_ms: dict[str, list[float]] = {}
-        self.waits: dict[str, float] = {}
+        self.waits: Optional[dict[str, float]] = None
         self._cleanup = contextlib.ExitStack()
         self._begun = 0.0
         self._profiler: Any = None
@@ -171,7 +171,8 @@ def run(settings: Settings) -> dict[str, Any]:
     """Train and profile; what was measured comes back even where the run is broken off.
 
     Returns:
-        modules, ops and timers (rows), host_reads and waiting_ops of one step by range, sources (module of
+        modules, ops and timers (rows), host_reads and waiting_ops of one step by range (None where that was
+        not recorded), sources (module of
         the class behind each range), steps, step_ms (median), total_ms, coverage, overhead, batch_size,
         float32_on_gpu (AMP is off on a GPU), and `stopped`: why the run ended early, else None.
     """
@@ -210,11 +211,11 @@ def run(settings: Settings) -> dict[str, Any]:
 def _result(session: _Session, batch_size: int) -> dict[str, Any]:
     timeline = session.profiled
     if not timeline.steps:
-        return {"modules": [], "ops": [], "timers": [], "host_reads": {}, "waiting_ops": {}, "steps": 0}
+        return {"modules": [], "ops": [], "timers": [], "host_reads": None, "waiting_ops": None, "steps": 0}
     steps_ms = [(end - start) / 1e6 for start, end in timeline.steps]
     step_ms = statistics.median(steps_ms)
     calls = len(timeline.ranges) / len(timeline.steps)
-    reads = own_probes(session.counted) if session.counted else {}
+    reads = own_probes(session.counted) if session.counted else None
     overhead = {"calls_per_step": calls, "call_us": 1e6 * call_cost()}
     overhead["percent"] = 100 * calls * overhead["call_us"] / 1e3 / step_ms
     if session.plain_steps:

@@ -119,6 +119,19 @@ def test_float32_on_a_gpu_is_worth_a_word():
     assert advise({**result, "modules": modules[:1], "float32_on_gpu": True}) == []  # a one-stage detector
 
 
+def test_what_was_not_recorded_is_no_zero(tmp_path, shapes):
+    config = tiny_config(tmp_path, shapes, TrainReader={"batch_size": 2})
+    output = run(
+        [*DETPERF, "profile", "-c", str(config), "--from", "2", "--to", "2", "--op-steps", "0", "--out",
+         str(tmp_path / "out")]
+    )  # fmt: skip
+    written = json.loads((tmp_path / "out" / "profile.json").read_text(encoding="utf-8"))
+    assert written["waiting_ops"] is None and written["host_reads"]
+    assert all(row["waiting_ops"] is None and row["host_reads"] for row in written["advice"])
+    (line,) = [line for line in output.splitlines() if "MaskHead::assign_mask" in line and "overlay" in line]
+    assert line.replace("│", "|").split("|")[4].strip() == "-"
+
+
 def test_traces_hold_the_ranges(profiled):
     for name in ("trace.json", "trace_ops.json"):
         text = (profiled.folder / "out" / name).read_text(encoding="utf-8")
