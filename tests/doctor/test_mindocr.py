@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .support import MINDOCR, assert_found_at, check_text, edited, found, write
+from .support import MINDOCR, assert_found_at, check_text, edited, found, line_of, write
 
 HINT_ONLY = {"config-path-missing"}
 
@@ -296,3 +296,15 @@ def test_paths_are_resolved(tmp_path):
 def test_stock_placeholders_are_a_hint():
     finding = check_text(MINDOCR.replace("dataset_root: ./texts", "dataset_root: /data/ocr_datasets"))
     assert finding["config-path-missing"].severity == "hint"
+
+
+def test_pictures_that_the_labels_name_are_looked_for(tmp_path):
+    text = MINDOCR.replace("./texts", str(tmp_path / "texts"))
+    label = '[{"transcription": "a", "points": [[0, 0], [9, 0], [9, 9], [0, 9]]}]'
+    labels = write(tmp_path, "texts/labels.txt", f"a.jpg\t{label}\nb.jpg\t{label}\n")
+    folder = write(tmp_path, "texts/pictures/a.jpg", b"").parent
+    finding = found(tmp_path, "c.yml", text)["config-pictures-missing"]
+    assert f"1 of the 2 pictures that {labels} names are not in {folder}: b.jpg" in finding.message
+    assert finding.severity == "error" and finding.line == line_of(text, "data_dir")
+    write(tmp_path, "texts/pictures/b.jpg", b"")
+    assert "config-pictures-missing" not in found(tmp_path, "c.yml", text)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from detperf_plugins.doctor.configs.config import Config
 from detperf_plugins.doctor.configs.names import mindocr, paddledet
+from detperf_plugins.doctor.reading import read_text
 from detperf_plugins.doctor.rules import rule
 from detperf_plugins.doctor.yaml.nodes import Node
+from detperf_plugins.errors import DetperfError
 
 __all__ = ["LARGEST_JSON", "check", "picture_folders", "resolve"]
 
@@ -32,9 +34,9 @@ PICTURES = rule(
     "correctness",
     "pictures that the config's annotation file names are not in its picture folder",
     why="PaddleDetection leaves each of them out with a warning and trains on the rest; where all are "
-    "missing it stops with 'not found any coco record'.",
-    fix="Correct image_dir, or file_name in the annotations (it counts from dataset_dir/image_dir), or copy "
-    "the pictures there.",
+    "missing it stops with 'not found any coco record'. MindOCR stops with 'does not exist!'.",
+    fix="Correct image_dir (MindOCR: data_dir), or the names in the annotations, which count from it, or "
+    "copy the pictures there.",
     source="PaddlePaddle/PaddleDetection/blob/develop/ppdet/data/source/coco.py",
     room="yaml",
 )
@@ -173,26 +175,45 @@ def _picture_folder(config: Config, section: str, severity: str = "") -> Path | 
 
 
 def _pictures(config: Config, section: str, annotations: Path, folder: Path) -> None:
-    """Report the pictures that an annotation file names and the folder does not have."""
-    from detperf_plugins.doctor.coco.pictures import missing_pictures
+    """Report the pictures that a COCO file names and the folder does not have."""
     from detperf_plugins.doctor.coco.reader import open_coco
-    from detperf_plugins.errors import DetperfError
 
     try:
         if annotations.suffix != ".json" or annotations.stat().st_size > LARGEST_JSON:
             return
         with open_coco(annotations) as data:
             rows = [row.get("file_name") for row in data.images if isinstance(row, dict)]
-        names = [name for name in rows if isinstance(name, str)]
-        missing = missing_pictures(names, folder)
     except (DetperfError, OSError, ValueError):
+        return
+    names = [name for name in rows if isinstance(name, str)]
+    _report_missing(config, f"{section}.image_dir", annotations, names, folder)
+
+
+def _label_pictures(config: Config, at: Node, labels: Path, folder: Path) -> None:
+    """Report the pictures that a label file names and the folder does not have."""
+    try:
+        if not labels.is_file() or labels.stat().st_size > LARGEST_JSON:
+            return
+        lines = read_text(labels).text.splitlines()
+    except (DetperfError, OSError):
+        return
+    names = [line.split("\t", 1)[0].strip() for line in lines if "\t" in line]
+    _report_missing(config, at, labels, names, folder)
+
+
+def _report_missing(config: Config, at: str | Node, source: Path, names: list[str], folder: Path) -> None:
+    from detperf_plugins.doctor.coco.pictures import missing_pictures
+
+    try:
+        missing = missing_pictures(names, folder)
+    except (OSError, ValueError):
         return
     if missing:
         message = (
-            f"{len(missing)} of the {len(names)} pictures that {annotations} names are not in {folder}: "
+            f"{len(missing)} of the {len(names)} pictures that {source} names are not in {folder}: "
             f"{names[missing[0]]}" + (", ..." if len(missing) > 1 else "")
         )
-        config.report(PICTURES, f"{section}.image_dir", message)
+        config.report(PICTURES, at, message)
 
 
 def picture_folders(config: Config) -> dict[Path, Path]:
@@ -240,6 +261,11 @@ def _mindocr(config: Config, section: str) -> None:
                 config.report(MISSING, item, f"{section}.{key}: {path} does not exist", severity=severity)
             elif path.is_dir() and not any(path.iterdir()):
                 config.report(MISSING, item, f"{section}.{key}: the folder {path} is empty")
+    folders, files = (_strings(config.node(f"{section}.{key}")) for key in ("data_dir", "label_file"))
+    for folder, file in zip(folders, files) if len(folders) == len(files) else ():
+        (pictures, there), (labels, _) = (resolve(config, root, str(n.value)) for n in (folder, file))
+        if there and pictures.is_dir() and any(pictures.iterdir()):
+            _label_pictures(config, folder, labels, pictures)
 
 
 def _strings(node: Node | None) -> list[Node]:
