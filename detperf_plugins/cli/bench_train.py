@@ -62,6 +62,8 @@ def train(
     for path in files.values():
         variants.require_host(path)
     configs = {name: _trainable(path, files[BASELINE], out) for name, path in files.items()}
+    for path in configs.values():
+        _require_data(path, words)
     settings = {"overrides": words, "steps": steps, "warm_up": warm_up, "seed": seed}
     # What was measured under other versions or on another machine is no part of this table.
     marks = {
@@ -87,6 +89,8 @@ def train(
     contents = {name: describe(files[name]) or files[name].stem for name in configs}
     ordered = {run: results[run] for run in runs if run in results}
     rows = summarise(ordered, contents)
+    if not stopped and all(row["status"] == "failed" for row in rows):
+        raise DetperfError(f"every run failed: {_errors(rows)} (logs: {out / 'logs'})")
     _write(rows, ordered, configs, settings, out, json_path)
     failed = [row for row in rows if row["status"] == "failed"]
     if stopped:
@@ -94,7 +98,27 @@ def train(
             f"{stopped}; {len(results)} of {len(runs)} runs are kept in {out}: the same command goes on"
         )
     if failed:
-        raise DetperfError("; ".join(f"{row['direction']}: {row['error']}" for row in failed))
+        raise DetperfError(_errors(failed))
+
+
+def _errors(rows: list[dict[str, Any]]) -> str:
+    """What failed, each error once, behind the names of those that it ended."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["error"], []).append(row["direction"])
+    return "; ".join(f"{', '.join(dict.fromkeys(names))}: {error}" for error, names in found.items())
+
+
+def _require_data(file: Path, words: list[str]) -> None:
+    """Ask for a config's training set before any process is started for it."""
+    from detperf_plugins.doctor.configs.check import load_config
+    from detperf_plugins.doctor.configs.overrides import parse_override
+    from detperf_plugins.paddledet.datasets import require_data
+
+    given = dict(word for word in map(parse_override, words) if word is not None)
+    config = load_config(file.read_text(encoding="utf-8"), str(file), file, given)
+    keys = ("dataset_dir", "anno_path", "image_dir")
+    require_data({"TrainDataset": {key: config.get(f"TrainDataset.{key}") for key in keys}}, file)
 
 
 def _named(baseline: Path, tuned: list[str]) -> dict[str, Path]:

@@ -121,7 +121,41 @@ def test_two_configs_of_one_name_and_unknown_words_are_refused(tmp_path):
         assert isinstance(error, UnreadableInput) and message in str(error)
 
 
-def test_what_stops_it_is_one_sentence_and_what_was_measured_is_kept(tmp_path, monkeypatch):
+def test_a_missing_data_set_is_one_sentence_before_anything_runs(tmp_path, shapes, monkeypatch):
+    from typer.testing import CliRunner
+
+    from detperf_plugins import cli
+    from detperf_plugins.cli import bench_train
+
+    cli._load_verbs()
+    monkeypatch.setattr(bench_train, "run_child", None)
+    config = tiny_config(tmp_path, shapes)
+    words = ["-o", f"TrainDataset.dataset_dir={tmp_path}"]
+    for command in (["-c", str(config), *words], ["-c", str(tiny_config(tmp_path, tmp_path))]):
+        done = CliRunner().invoke(cli.app, ["bench", "train", "--out", str(tmp_path / "out"), *command])
+        assert isinstance(done.exception, UnreadableInput) and done.stdout == ""
+        assert str(done.exception).startswith(f"no data set: TrainDataset of {config} names ")
+
+
+def test_one_fault_of_every_run_is_said_once(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from detperf_plugins import cli
+    from detperf_plugins.cli import bench_train
+    from detperf_plugins.measure.child import Ended
+
+    cli._load_verbs()
+    ended = Ended(1, "detperf: no GPU", False)
+    monkeypatch.setattr(bench_train, "run_child", lambda *given: ended)
+    command = ["bench", "train", "--batch-size", "2", "--repeats", "1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(cli.app, command)
+    assert str(done.exception) == (
+        f"every run failed: baseline, exact_targets, exact_parts: no GPU (logs: {tmp_path / 'logs'})"
+    )
+    assert "Training speed" not in done.stdout
+
+
+def test_what_stops_it_is_one_sentence_and_what_was_measured_is_kept(tmp_path, shapes, monkeypatch):
     """Ctrl-C in the second run, then a full disk there, then neither: no process is started here."""
     from typer.testing import CliRunner
 
@@ -138,7 +172,7 @@ def test_what_stops_it_is_one_sentence_and_what_was_measured_is_kept(tmp_path, m
         return second if "exact_targets" in log.stem else Ended(0, "", False)
 
     cli._load_verbs()
-    command = ["bench", "train", "-c", str(configs_dir() / variants.TINY), "--tuned", "exact_targets",
+    command = ["bench", "train", "-c", str(tiny_config(tmp_path, shapes)), "--tuned", "exact_targets",
                "--batch-size", "2", "--steps", "1", "--repeats", "1", "--out", str(tmp_path)]  # fmt: skip
     kept = f"1 of 2 runs are kept in {tmp_path}: the same command goes on"
     for second, sentence in (
