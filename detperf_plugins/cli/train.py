@@ -10,6 +10,7 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.config import MINDOCR, host_of
 
 __all__ = ["train"]
@@ -45,6 +46,8 @@ def train(
     json_path: Optional[Path] = JSON_OPTION,
 ) -> None:
     """Train a PaddleDetection or MindOCR config as its tools/train.py does, from the wheel alone."""
+    if replace and stock:
+        raise UnreadableInput("--replace and --stock exclude each other: give one of them")
     words = [*overrides, *context.args]
     if host_of(config) == MINDOCR:
         words += ["system.val_while_train=True"] * evaluate + ["system.amp_level=O2"] * amp

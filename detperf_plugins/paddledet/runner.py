@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.overrides import parse_overrides
 from detperf_plugins.paddledet.build_errors import building
 from detperf_plugins.paddledet.datasets import require_data
-from detperf_plugins.paddledet.registry import activate
+from detperf_plugins.paddledet.registry import activate, active
 from detperf_plugins.paddledet.variants import require_host
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "parse_overrides",
     "train",
 ]
+
+logger = logging.getLogger("detperf_plugins")
 
 DEVICES = ("gpu", "npu", "xpu", "mlu")
 
@@ -37,7 +40,8 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
     Args:
         config: the YAML file.
         overrides: `key.sub=value` words.
-        plugins: register our parts first, so that the config may name them.
+        plugins: register our parts first, so that the config may name them. A config that does so by itself
+            keeps them in any case.
         replace: let the exact parts stand in for stock ones.
 
     Returns:
@@ -71,6 +75,12 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
         raise UnreadableInput(f"{config}: {error}") from error
     except FileNotFoundError as error:
         raise UnreadableInput(f"{config}: _BASE_ names {error.filename}, which does not exist") from error
+    if active() and not plugins:
+        logger.warning(
+            "%s switches the plugins on by itself (an overlay's key `plugins`): that wins over --stock; "
+            "take the overlay out of _BASE_ to train stock",
+            config,
+        )
     if not is_paddledet_config(cfg):
         raise UnreadableInput(f"{config} has no `architecture`: it is no PaddleDetection config")
     for device in DEVICES:

@@ -147,3 +147,18 @@ def test_c4_parts_over_an_fpn_are_refused(overlay, remedy, shapes, tmp_path):
     config = tiny_config(tmp_path, shapes, OVERLAYS / overlay)
     told = sentences(run([*DETPERF, "train", "-c", str(config)], ok=False))
     assert "an overlay for C4 models" in told and remedy in told
+
+
+@pytest.mark.parametrize("verb", ["train", "profile"])
+def test_replace_and_stock_exclude_each_other(verb, shapes, tmp_path):
+    error = invoke(verb, "-c", str(tiny_config(tmp_path, shapes)), "--replace", "--stock")
+    assert str(error) == "--replace and --stock exclude each other: give one of them"
+
+
+def test_an_overlay_wins_over_stock_and_a_line_says_so(shapes, tmp_path):
+    config = tiny_config(tmp_path, shapes, OVERLAYS / "exact_targets.yml")
+    output = run([*DETPERF, "train", "-c", str(config), "--stock"])
+    assert output.count(f"{config} switches the plugins on by itself") == 1
+    assert "in use: PolygonMaskAssigner" in output
+    plain = run([*DETPERF, "train", "-c", str(tiny_config(tmp_path, shapes)), "--stock"])
+    assert "by itself" not in plain and "in this model" not in plain
