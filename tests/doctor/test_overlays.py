@@ -60,6 +60,16 @@ def test_mask_targets_over_a_model_without_masks(tmp_path):
 @pytest.mark.parametrize("name", ["exact_parts", "exact_targets", "bitmap_targets"])
 def test_overlays_for_the_other_kind_of_model(tmp_path, name):
     finding = overlaid(tmp_path, FPN, PADDLE / f"{name}_c4.yml")["ppdet-fpn-padding"]
-    assert "-1" in finding.message and finding.file.endswith(f"{name}_c4.yml") and "_fpn" in finding.fix
+    assert (
+        finding.severity == "error"
+        and "-1" in finding.message
+        and finding.file.endswith(f"{name}_c4.yml")
+        and "_fpn" in finding.fix
+    )
     finding = overlaid(tmp_path, C4, PADDLE / f"{name}_fpn.yml")["ppdet-c4-padding"]
     assert finding.severity == "warning" and "32" in finding.message and "_c4" in finding.fix
+
+
+def test_an_unpadded_fpn_model_of_ones_own_is_a_hint(tmp_path):
+    own = "TrainReader: {batch_transforms: [PadBatch: {pad_to_stride: -1}]}\n"
+    assert overlaid(tmp_path, FPN, extra=own)["ppdet-fpn-padding"].severity == "hint"

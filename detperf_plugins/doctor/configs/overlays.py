@@ -101,9 +101,12 @@ def _padding(config: Config) -> None:
         if not isinstance(stride, int):
             continue
         if neck in _FPN and (stride <= 0 or stride % 32):
-            fix = "Use the overlay's twin that ends in _fpn." if step.node.file.endswith("_c4.yml") else ""
             message = f"PadBatch.pad_to_stride is {stride}, but {name} has the neck {neck}"
-            config.report(PAD_STRIDE, node or step.node, message, fix)
+            if step.node.file.endswith("_c4.yml"):
+                fix = "Use the overlay's twin that ends in _fpn."
+                config.report(PAD_STRIDE, node or step.node, message, fix)
+            else:  # the pictures of one's own set may all fit
+                config.report(PAD_STRIDE, node or step.node, message, severity="hint")
         elif step.node.file.endswith("_fpn.yml") and not neck and name in TWO_STAGE and stride > 0:
             message = f"PadBatch.pad_to_stride is {stride}, but {name} has no neck"
             config.report(C4_PADDING, node or step.node, message)
