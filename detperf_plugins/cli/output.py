@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Optional, TextIO
 
 import typer
 from rich.console import Console
@@ -33,7 +33,7 @@ _STDOUT = Path("-")
 _reserved: list[TextIO] = []  # with `--json -`: the real standard output, kept for the JSON
 
 
-def _reserve_stdout(ctx: typer.Context, path: Path | None) -> Path | None:
+def _reserve_stdout(ctx: typer.Context, path: Optional[Path]) -> Optional[Path]:
     """With `--json -` send everything but the JSON to standard error, libraries and children too."""
     if path != _STDOUT or _reserved:
         return path
