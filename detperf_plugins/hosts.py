@@ -18,6 +18,8 @@ from detperf_plugins.errors import UnsupportedHost
 
 __all__ = [
     "Host",
+    "in_this_folder",
+    "install",
     "mindocr_host",
     "paddle_host",
     "paddledet_host",
@@ -75,13 +77,32 @@ def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
+def install(extra: str) -> str:
+    """How to install what an extra names, from a clone or a wheel: this package is on no index."""
+    return f'pip install ".[{extra}]" in a clone of detperf-plugins, or "FILE.whl[{extra}]" with its wheel'
+
+
+def in_this_folder(host: Host, package: str) -> Host:
+    """The host, or, where it is not installed, the checkout of it that the working folder is.
+
+    Args:
+        host: as `paddledet_host` or `mindocr_host` gives it.
+        package: the folder that such a checkout has: ppdet, mindocr.
+    """
+    if host.supported or host.version is not None or not Path(package, "__init__.py").is_file():
+        return host
+    if package == "mindocr" and version_of("mindspore") is None:
+        return host
+    reached = "python -m detperf_plugins SCRIPT reaches it; detperf does with PYTHONPATH=."
+    return Host(host.name, "in this folder: a checkout", True, reached)
+
+
 def paddle_host() -> Host:
     """PaddlePaddle, CPU or GPU build: 2.6.x and 3.x up to 3.3 are supported."""
     version = version_of("paddlepaddle-gpu") or version_of("paddlepaddle")
     if version is None:
         if importlib.util.find_spec("paddle") is None:
-            return Host("paddlepaddle", None, False, "paddlepaddle is not installed; "
-                        'pip install "detperf-plugins[paddle]"')  # fmt: skip
+            return Host("paddlepaddle", None, False, f"paddlepaddle is not installed; {install('paddle')}")
         return Host("paddlepaddle", "unknown", True, "imported from a path without package metadata")
     numbers = version_numbers(version)
     if numbers[:2] < (2, 6) and numbers[:2] != (0, 0):
@@ -105,8 +126,8 @@ def paddledet_host() -> Host:
     """PaddleDetection: the paddledet 2.6.x wheel, or a checkout (release 2.6 up to develop)."""
     folder = _ppdet_folder()
     if folder is None:
-        return Host("paddledet", None, False, "ppdet (PaddleDetection) is not installed; "
-                    'pip install "detperf-plugins[paddle]" or put a checkout on PYTHONPATH')  # fmt: skip
+        remedy = f"{install('paddle')}, or put a checkout on PYTHONPATH"
+        return Host("paddledet", None, False, f"ppdet (PaddleDetection) is not installed; {remedy}")
     version = version_of("paddledet")
     if not (folder.parent / "paddledet.egg-info").exists() and "site-packages" not in folder.parts:
         return Host("paddledet", f"checkout {folder.parent.name}", True, "a PaddleDetection checkout")
@@ -119,8 +140,7 @@ def mindocr_host() -> Host:
     """MindOCR on MindSpore 2.7 or 2.8."""
     spore, ocr = version_of("mindspore"), version_of("mindocr")
     if spore is None:
-        return Host("mindocr", ocr, False, "mindspore is not installed; "
-                    'pip install "detperf-plugins[mindspore]"')  # fmt: skip
+        return Host("mindocr", ocr, False, f"mindspore is not installed; {install('mindspore')}")
     if ocr is None and importlib.util.find_spec("mindocr") is None:
         return Host("mindocr", None, False, "mindocr is not installed")
     return Host("mindocr", ocr or "checkout", True, f"on mindspore {spore}")
@@ -130,6 +150,11 @@ def require_paddledet() -> None:
     """Raise `UnsupportedHost` with the reason where PaddleDetection's parts cannot run."""
     for host in (paddle_host(), paddledet_host()):
         if not host.supported:
+            if host.name == "paddledet" and in_this_folder(host, "ppdet").supported:
+                raise UnsupportedHost(
+                    "ppdet (PaddleDetection) is not installed, but this folder is a checkout of it: put "
+                    "PYTHONPATH=. before the command"
+                )
             raise UnsupportedHost(
                 f"{host.reason}. Supported: paddlepaddle 2.6 to 3.3 with paddledet 2.6.0 "
                 "or a PaddleDetection checkout."

@@ -107,7 +107,9 @@ def report() -> list[dict[str, Any]]:
         line = _first_line(tool, *arguments)
         rows.append(_row("tool", tool, line or "not found", line is not None))
     rows += [_row("package", name, version) for name, version in hosts.versions().items()]
-    for host in (hosts.paddle_host(), hosts.paddledet_host(), hosts.mindocr_host()):
+    paddledet = hosts.in_this_folder(hosts.paddledet_host(), "ppdet")
+    mindocr = hosts.in_this_folder(hosts.mindocr_host(), "mindocr")
+    for host in (hosts.paddle_host(), paddledet, mindocr):
         rows.append(_row("host", host.name, host.version or "-", host.supported, host.reason))
     rows += _device_rows()
     rows += [*environment.mindspore_rows(), *environment.ascend_rows(), *environment.rank_rows()]
@@ -115,7 +117,7 @@ def report() -> list[dict[str, Any]]:
     built = native.available()
     state = ", ".join(filter(None, ("built", native.instructions()))) if built else "missing"
     rows.append(_row("part", "compiled kernels", state, built, native.why_not()))
-    ready = hosts.paddle_host().supported and hosts.paddledet_host().supported
+    ready = hosts.paddle_host().supported and paddledet.supported
     for part, needs in {
         "PolygonMaskAssigner (host)": built,
         "PolyToBitmap, BitmapMaskAssigner": built,

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from detperf_plugins.errors import UnsupportedHost
+from detperf_plugins.hosts import install
 from detperf_plugins.mindocr import activate
 from detperf_plugins.mindocr.session import SESSION
-from detperf_plugins.mindocr.settings import check_weights
+from detperf_plugins.mindocr.settings import check_weights, other_weights
 
 __all__ = ["evaluate", "require_mindocr", "train"]
 
@@ -23,7 +24,7 @@ def require_mindocr() -> None:
     """Raise `UnsupportedHost` with the reason where MindOCR cannot run."""
     for name in ("mindspore", "mindocr"):
         if importlib.util.find_spec(name) is None:
-            raise UnsupportedHost(f'{name} is not installed; pip install "detperf-plugins[mindspore]"')
+            raise UnsupportedHost(f"{name} is not installed; {install('mindspore')}")
 
 
 def _start(config: Path, overrides: Sequence[str], log: str) -> tuple[Any, int | None, int | None]:
@@ -214,6 +215,10 @@ def evaluate(config: Path, overrides: Sequence[str] = ()) -> dict[str, float]:
         The metrics by name (recall, precision, f-score for detection).
     """
     cfg, cards, rank = _start(config, overrides, "eval")
+    logger.info(f"evaluating {cfg.eval.ckpt_load_path}")
+    elsewhere = other_weights(cfg)
+    if elsewhere:
+        logger.warning(elsewhere)
     from mindocr.data import build_dataset
     from mindocr.metrics import build_metric
     from mindocr.models import build_model

@@ -107,6 +107,47 @@ def test_json_that_cannot_be_written_is_an_error(tmp_path):
     assert isinstance(result.exception, DetperfError) and "cannot write" in str(result.exception)
 
 
+def test_what_is_missing_is_installed_from_a_clone_or_a_wheel(monkeypatch):
+    """The package is on no index: its name alone installs nothing."""
+    from detperf_plugins import hosts
+
+    monkeypatch.setattr(hosts, "version_of", lambda name: None)
+    monkeypatch.setattr(hosts.importlib.util, "find_spec", lambda name: None)
+    paddle, spore = (hosts.paddle_host(), hosts.paddledet_host()), (hosts.mindocr_host(),)
+    for host, extra in (*((host, "paddle") for host in paddle), *((host, "mindspore") for host in spore)):
+        assert f'pip install ".[{extra}]" in a clone of detperf-plugins' in host.reason
+        assert "detperf-plugins[" not in host.reason and not host.supported
+
+
+def test_a_checkout_in_this_folder_is_found(tmp_path, monkeypatch):
+    from detperf_plugins import hosts
+    from detperf_plugins.cli import env
+    from detperf_plugins.errors import UnsupportedHost
+
+    missing = {"paddledet": hosts.Host("paddledet", None, False, "ppdet is not installed"),
+               "mindocr": hosts.Host("mindocr", None, False, "mindocr is not installed")}  # fmt: skip
+    monkeypatch.setattr(hosts, "paddle_host", lambda: hosts.Host("paddlepaddle", "3.3.1", True, "supported"))
+    monkeypatch.setattr(hosts, "paddledet_host", lambda: missing["paddledet"])
+    monkeypatch.setattr(hosts, "mindocr_host", lambda: missing["mindocr"])
+    monkeypatch.setattr(hosts, "version_of", lambda name: "2.7.1" if name == "mindspore" else None)
+    monkeypatch.setattr(env, "_device_rows", list)
+    monkeypatch.chdir(tmp_path)
+
+    def rows():
+        return {row["name"]: row for row in env.report() if row["topic"] == "host"}
+
+    assert not rows()["paddledet"]["available"] and not rows()["mindocr"]["available"]
+    for package in ("ppdet", "mindocr"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("", encoding="utf-8")
+    for name in ("paddledet", "mindocr"):
+        row = rows()[name]
+        assert row["available"] and row["value"] == "in this folder: a checkout"
+        assert "python -m detperf_plugins" in row["reason"]
+    with pytest.raises(UnsupportedHost, match="PYTHONPATH="):
+        hosts.require_paddledet()
+
+
 @pytest.mark.parametrize("installed", ["pycocotools", "pyclipper"])
 def test_env_warns_of_the_zlib_crash(installed, monkeypatch):
     from detperf_plugins.cli import env
