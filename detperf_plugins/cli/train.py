@@ -29,9 +29,14 @@ def train(
     ),
     evaluate: bool = typer.Option(False, "--eval", help="Evaluate at every snapshot, keep the best model."),
     resume: Optional[str] = typer.Option(
-        None, "-r", "--resume", help="Checkpoint to go on from (no suffix)."
+        None, "-r", "--resume", help="Checkpoint to go on from, without its suffix; MindOCR: or its folder."
     ),
-    amp: bool = typer.Option(False, "--amp", help="Automatic mixed precision (does nothing on a CPU)."),
+    amp: bool = typer.Option(
+        False,
+        "--amp",
+        help="Automatic mixed precision: does nothing on a CPU; MindOCR: system.amp_level=O2 alone, which "
+        "differs from amp_o2.yml, that clips gradients too.",
+    ),
     seed: Optional[int] = typer.Option(None, help="Fix initial weights, sampling and augmentation."),
     replace: bool = typer.Option(False, "--replace", help="Use the exact parts in place of stock ones."),
     stock: bool = typer.Option(
@@ -48,6 +53,11 @@ def train(
     """Train a PaddleDetection or MindOCR config as its tools/train.py does, from the wheel alone."""
     if replace and stock:
         raise UnreadableInput("--replace and --stock exclude each other: give one of them")
+    stray = [word for word in context.args if "=" not in word]
+    if stray:
+        raise UnreadableInput(f"{stray[0]!r} is neither an option nor a setting, which is KEY=VALUE after -o")
+    if json_path is not None and json_path.is_dir():
+        raise UnreadableInput(f"--json {json_path} is a folder; name a file in it")
     words = [*overrides, *context.args]
     if host_of(config) == MINDOCR:
         words += ["system.val_while_train=True"] * evaluate + ["system.amp_level=O2"] * amp
@@ -82,6 +92,11 @@ def train(
     write_json(json_path, [row], {"overrides": words, "plugins": not stock, "replace": replace, "seed": seed})
 
 
+def _interrupted(session: Any) -> None:
+    """Say what Ctrl-C has ended."""
+    typer.secho(f"detperf: {session.interrupted()}", err=True, fg="red")
+
+
 def _mindocr(
     config: Path,
     words: list[str],
@@ -93,6 +108,7 @@ def _mindocr(
 ) -> None:
     """Train or evaluate a MindOCR config; keys that nothing reads are reported first."""
     from detperf_plugins.mindocr import runner
+    from detperf_plugins.mindocr.interrupts import STATUS, Interrupts
     from detperf_plugins.mindocr.session import SESSION
     from detperf_plugins.unread import warn_of_unread_keys
 
@@ -102,10 +118,18 @@ def _mindocr(
     conditions = {"overrides": words, "replace": replace, "plugins": not stock}
     if eval_only:
         metrics = runner.evaluate(config, words)
-        console.print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        console.print(f"{SESSION.setting('eval.ckpt_load_path')}: {figures}", soft_wrap=True)
         write_json(json_path, [{"config": str(config), **metrics}], conditions)
         return
-    result = runner.train(config, words)
+    with Interrupts(lambda: _interrupted(SESSION)) as interrupts:
+        try:
+            result = runner.train(config, words)
+        except BaseException:
+            if not interrupts.asked:
+                raise
+            _interrupted(SESSION)
+            raise typer.Exit(STATUS) from None
     losses = result.pop("losses")
     row = {
         "config": str(config),

@@ -141,7 +141,7 @@ class Phases:
             lines.append(f"  steady: {figures['step_ms']:.1f} ms a step, waiting for data {share:.1f} %")
         if figures["images_per_s"] is not None:
             lines.append(f"  {figures['images_per_s']:.2f} img/s over the epochs after the first")
-        else:
+        elif self.steps:
             lines.append("  img/s: unknown, since the first epoch holds the compiling and there is no other")
         lines += [f"  note: {sentence}" for sentence in self.notes]
         return "\n".join(lines)

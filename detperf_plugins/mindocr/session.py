@@ -235,6 +235,18 @@ class Session:
             self.phases.facts["compile_cache"] = found = self._cache.report()
             self.phases.note(f"compile cache: {found['result']}, {found['size_mb']} MB in {found['folder']}")
 
+    def interrupted(self) -> str:
+        """What to say where Ctrl-C has ended a training. `report` has printed the phases if there was a step;
+        else those of the start are printed here."""
+        steps = sum(step.count for step in self.phases.steps)
+        if not steps:
+            if self.phases.before_first_step is None:
+                self.phases.first_step_begins(0.0)
+            print(self.phases.text(), flush=True)
+        file = Path(self.setting("train.ckpt_save_dir") or ".") / checkpoints.RESUME_NAME
+        further = f"; -r {file} goes on from the last checkpoint" if steps and file.is_file() else ""
+        return f"interrupted after {steps} steps{further}"
+
     def report(self) -> None:
         """Print the phases on the first card, and store them by card."""
         if not self.phases.steps:

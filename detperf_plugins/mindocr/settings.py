@@ -15,7 +15,7 @@ from typing import Any
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.pipeline import Options
 
-__all__ = ["check", "check_weights", "perf_settings", "resume_path", "unknown"]
+__all__ = ["check", "check_weights", "other_weights", "perf_settings", "resume_path", "unknown"]
 
 AUTO = "auto"
 AMP_LEVELS = ("O0", "O1", "O2", "O3")
@@ -95,6 +95,19 @@ def check_weights(config: Mapping[str, Any]) -> None:
         raise UnreadableInput("eval.ckpt_load_path is not set: it names the checkpoint to evaluate")
     if not path.startswith("http") and not os.path.isfile(path):
         raise UnreadableInput(f"eval.ckpt_load_path: there is no {path}")
+
+
+def other_weights(config: Mapping[str, Any]) -> str | None:
+    """A sentence where the weights to evaluate lie elsewhere than this config's training writes its own."""
+    weights, folder = _part(config, "eval").get("ckpt_load_path"), _part(config, "train").get("ckpt_save_dir")
+    if not folder or str(weights).startswith("http"):
+        return None
+    if os.path.realpath(os.path.dirname(str(weights))) == os.path.realpath(str(folder)):
+        return None
+    return (
+        f"eval.ckpt_load_path is {weights}, train.ckpt_save_dir is {folder}: weights of another training? "
+        f"-o eval.ckpt_load_path={os.path.join(str(folder), 'best.ckpt')} takes this one's"
+    )
 
 
 def resume_path(given: Any) -> Any:

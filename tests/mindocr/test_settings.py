@@ -124,6 +124,30 @@ def test_weights_that_are_not_there_are_named(tmp_path):
         Session().model_builder(None)({}, ckpt_load_path="none.ckpt", amp_level="O0")
 
 
+def test_weights_of_another_training_are_asked_about():
+    def ask(weights, folder):
+        sections = {"eval": {"ckpt_load_path": weights}, "train": {"ckpt_save_dir": folder}}
+        return settings.other_weights(sections)
+
+    assert ask("./tmp_det/best.ckpt", "tmp_det") is ask("tmp_det/e3.ckpt", None) is None
+    assert ask("https://host/best.ckpt", "out") is None
+    assert "-o eval.ckpt_load_path=out/best.ckpt" in ask("./tmp_det/best.ckpt", "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["extra"], "'extra' is neither an option nor a setting"),
+        (["-o", "a=1", "b"], "'b' is neither an option nor a setting"),
+        (["--json", "."], "--json . is a folder"),
+    ],
+)
+def test_words_that_lead_nowhere_are_named_before_the_training(words, sentence):
+    _load_verbs()
+    done = CliRunner().invoke(app, ["train", "-c", str(scripts.TINY), *words])
+    assert isinstance(done.exception, UnreadableInput) and sentence in str(done.exception)
+
+
 def test_a_folder_or_a_name_without_its_suffix_is_a_checkpoint_to_resume_from(tmp_path):
     file = tmp_path / "train_resume.ckpt"
     file.write_bytes(b"")
