@@ -114,10 +114,14 @@ def write_json(
             stream.write(text)
             stream.flush()
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")
+        if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
+            path.write_text(text, encoding="utf-8")
+            return
+        place = path.resolve()  # behind a link, which stays one
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = place.with_name(place.name + ".part")
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(place)
     except OSError as error:
         name = "the JSON to standard output" if path == _STDOUT else path
         raise DetperfError(f"cannot write {name}: {error.strerror or error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from detperf_plugins import __version__, cli, configs_dir
 from detperf_plugins.cli.configs import find_config
+from detperf_plugins.cli.output import write_json
 from detperf_plugins.errors import DetperfError
 
 cli._load_verbs()
@@ -99,6 +101,21 @@ def test_json_to_standard_output_inside_a_process():
     result = runner.invoke(cli.app, ["configs", "exact_targets", "--json", "-"])
     assert json.loads(result.stdout)["rows"][0]["name"].endswith("exact_targets.yml")
     assert "exact_targets.yml" in invoke("configs", "exact_targets").stdout
+
+
+def test_json_follows_links_and_replaces_no_pipe(tmp_path):
+    (tmp_path / "real").mkdir()
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "real" / "out.json")
+    write_json(link, [{"a": 1}])
+    assert link.is_symlink() and json.loads((tmp_path / "real" / "out.json").read_text())["rows"] == [
+        {"a": 1}
+    ]
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    write_json(pipe, [{"a": 2}])
+    assert json.loads(reader.communicate(timeout=30)[0])["rows"] == [{"a": 2}]
+    assert pipe.is_fifo()
 
 
 def test_json_that_cannot_be_written_is_an_error(tmp_path):
