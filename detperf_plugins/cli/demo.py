@@ -14,6 +14,14 @@ from detperf_plugins.errors import UnreadableInput
 
 __all__ = ["demo"]
 
+TIMES = (
+    "The runs follow each other: on a machine that does other work their times say little. {verbs} measure."
+)
+DRAWN = (
+    "With --random-sampling that is no fault of an overlay such as exact_parts, which draws anchors and RoIs "
+    "from stock's distribution by a generator of its own; without it the demo compares them one by one."
+)
+
 
 @app.command()
 def demo(
@@ -80,6 +88,7 @@ def demo(
         ("", "stock", "plugin", "plugin / stock"),
         sidebyside.as_table(rows),
     )
+    console.print(TIMES.format(verbs="detperf bench targets and bench train"), soft_wrap=True)
     console.print(
         f"Largest difference between the losses of a step: {difference:.3g} (allowed: {tolerance:g})"
     )
@@ -93,6 +102,8 @@ def demo(
     write_json(json_path, rows, conditions, losses=losses)
     if not difference <= tolerance:
         console.print("[red]The losses differ by more than the tolerance.[/red]")
+        if random_sampling:
+            console.print(DRAWN, soft_wrap=True)
         raise typer.Exit(FAILED)
 
 
@@ -133,6 +144,7 @@ def _mindocr(
         ("", "stock", "tuned", "tuned / stock"),
         sidebyside.as_table(rows),
     )
+    console.print(TIMES.format(verbs="detperf bench dbnet and bench transforms"), soft_wrap=True)
     console.print(
         f"Largest difference between the losses of a step: {difference:.3g} (allowed: {tolerance:g})"
     )

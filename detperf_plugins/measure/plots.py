@@ -29,7 +29,8 @@ def demo_picture(
         path: the PNG to write.
         curves: total loss of each step by run.
         pictures: each with `path` of the image and `masks`: COCO results with an RLE `segmentation`,
-            `category_id` and `score`; or `polygons`: [[x, y], ...] each, in pixels.
+            `category_id` and `score`, and `none`, what to say where there are none; or `polygons`:
+            [[x, y], ...] each, in pixels.
         names: class name by category id.
         caption: above the pictures.
 
@@ -92,4 +93,6 @@ def _draw_masks(axis: Any, picture: Mapping[str, Any], names: Mapping[int, str])
             label = f"{names.get(one['category_id'], one['category_id'])} {one['score']:.2f}"
             axis.text(columns.min(), rows.min(), label, fontsize=6, color="white", va="bottom",
                       bbox={"facecolor": "black", "alpha": 0.6, "pad": 1, "linewidth": 0})  # fmt: skip
+    if not best:
+        axis.set_title(picture.get("none", "nothing found"), fontsize=8)
     axis.set_axis_off()

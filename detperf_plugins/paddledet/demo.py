@@ -14,7 +14,8 @@ from typing import Any
 from detperf_plugins import configs_dir
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.hosts import require_paddledet
-from detperf_plugins.paddledet.trial import PREFIX
+from detperf_plugins.paddledet.annotations import check_annotations
+from detperf_plugins.paddledet.trial import PREFIX, THRESHOLD
 
 __all__ = ["Plan", "find_coco", "picture", "plan", "run_both"]
 
@@ -34,6 +35,7 @@ class Plan:
         steps: training steps of each run.
         seed: of both runs.
         description: the data in words.
+        own: whether the data are the user's.
     """
 
     out: Path
@@ -43,13 +45,15 @@ class Plan:
     steps: int
     seed: int
     description: str
+    own: bool = False
 
 
 def find_coco(path: Path, images: Path | None) -> tuple[Path, Path]:
     """Annotation file and image folder of a COCO data set given as a folder or as a file.
 
     Raises:
-        UnreadableInput: there is no such file, no annotation file in the folder, or no image folder.
+        UnreadableInput: there is no such file, no annotation file in the folder, or no image folder; or the
+            file is none of annotations.
     """
     if path.is_dir():
         candidates = sorted([*path.glob("*.json"), *path.glob("annotations/*.json")])
@@ -62,7 +66,7 @@ def find_coco(path: Path, images: Path | None) -> tuple[Path, Path]:
         file = path
     else:
         raise UnreadableInput(f"no such file or folder: {path}")
-    first = json.loads(file.read_text(encoding="utf-8"))["images"][0]["file_name"]
+    first = _read(file)["images"][0]["file_name"]
     root = path if path.is_dir() else path.parent
     places = [images] if images else [root, *sorted(one for one in root.iterdir() if one.is_dir())]
     for folder in places:
@@ -71,6 +75,24 @@ def find_coco(path: Path, images: Path | None) -> tuple[Path, Path]:
     raise UnreadableInput(
         f"{first} of {file} is in none of: {', '.join(map(str, places))}; name it with --images"
     )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A COCO annotation file.
+
+    Raises:
+        UnreadableInput: it is no JSON, or has no images, annotations or categories.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableInput(f"{file} is no COCO annotation file: it holds no JSON ({error})") from error
+    for key in ("images", "annotations", "categories"):
+        if not (isinstance(content, dict) and isinstance(content.get(key), list) and content[key]):
+            raise UnreadableInput(f"{file} is no COCO annotation file: it has no list {key!r}")
+    if not all(isinstance(image, dict) and "file_name" in image for image in content["images"]):
+        raise UnreadableInput(f"{file} is no COCO annotation file: an image has no file_name")
+    return content
 
 
 def _is_annotation_file(path: Path) -> bool:
@@ -114,8 +136,8 @@ def plan(
         file, folder = find_coco(coco, images)
         sets = dict.fromkeys(("TrainDataset", "EvalDataset"), (file, folder))
         description = f"{file.name} in {folder.parent.name}, evaluated on the training images"
-    content = json.loads(sets["TrainDataset"][0].read_text(encoding="utf-8"))
-    per_epoch = len({one["image_id"] for one in content["annotations"]}) // BATCH_SIZE
+    content = _read(sets["TrainDataset"][0])
+    per_epoch = len({one.get("image_id") for one in content["annotations"]}) // BATCH_SIZE
     if per_epoch == 0:
         raise UnreadableInput(f"{sets['TrainDataset'][0]} has fewer than {BATCH_SIZE} annotated images")
     epochs = max(1, math.ceil(wanted / per_epoch))
@@ -127,7 +149,8 @@ def plan(
         text = _config(bases, sets, len(content["categories"]), size, epochs, per_epoch)
         text += _SAMPLING.format(random=str(random_sampling).lower())
         configs[run].write_text(text, encoding="utf-8")
-    return Plan(out, configs, *sets["EvalDataset"], epochs * per_epoch, seed, description)
+    total = steps or epochs * per_epoch
+    return Plan(out, configs, *sets["EvalDataset"], total, seed, description, own=coco is not None)
 
 
 _SAMPLING = """RPNHead: {{rpn_target_assign: {{use_random: {random}}}}}
@@ -195,6 +218,7 @@ def _run(plan: Plan, run: str, progress: Any) -> dict[str, Any]:
     (out / "trial.json").unlink(missing_ok=True)
     command = [sys.executable, "-m", "detperf_plugins.paddledet.trial"]
     command += ["--config", str(plan.configs[run]), "--out", str(out), "--seed", str(plan.seed)]
+    command += ["--steps", str(plan.steps)]
     command += ["--plugins"] if run == "plugin" else []
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with log_path.open("w", encoding="utf-8") as log:
@@ -224,10 +248,21 @@ def _run(plan: Plan, run: str, progress: Any) -> dict[str, Any]:
     progress.update(task, description=run)
     if process.returncode != 0 or not (out / "trial.json").is_file():
         last = log_path.read_text(encoding="utf-8").strip().splitlines()[-1:] or ["no output"]
-        raise DetperfError(
-            f"the {run} run ended with status {process.returncode}: {last[0]} (log: {log_path})"
-        )
+        what = f"the {run} run ended with status {process.returncode}: {last[0]} (log: {log_path})"
+        raise DetperfError((run == "stock" and _faulty_set(plan, last[0], log_path)) or what)
     return json.loads((out / "trial.json").read_text(encoding="utf-8"))
+
+
+def _faulty_set(plan: Plan, error: str, log: Path) -> str:
+    """Why stock fails where the annotations are faulty; an empty string where they are not."""
+    faults = len(check_annotations(_read(plan.annotations))) if plan.own else 0
+    if not faults:
+        return ""
+    return (
+        f"stock fails on this set ({error}), in which {faults} annotations are faulty: "
+        f"`detperf lint {plan.annotations}` names them; with the plugins each costs its mask or its record, "
+        f"not the run (log: {log})"
+    )
 
 
 def picture(plan: Plan, results: dict[str, dict[str, Any]]) -> Path:
@@ -240,6 +275,7 @@ def picture(plan: Plan, results: dict[str, dict[str, Any]]) -> Path:
     pictures = [
         {
             "path": plan.images / image["file_name"],
+            "none": f"no prediction above {THRESHOLD:g}",
             "masks": [one for one in results["plugin"]["predictions"] if one["image_id"] == image["id"]],
         }
         for image in wanted

@@ -17,6 +17,8 @@ from typing import Any
 __all__ = ["main", "run"]
 
 PREFIX = "DETPERF "
+# Score from which on a predicted mask is kept for the picture.
+THRESHOLD = 0.3
 
 
 def _emit(**event: Any) -> None:
@@ -39,7 +41,13 @@ class _TimedAssigner:
             self.seconds += time.perf_counter() - start
 
 
-def _recorder(trainer: Any, losses: list[dict[str, float]], times: list[dict[str, float]]) -> Any:
+class _Enough(Exception):
+    """All wanted steps are done, in the middle of an epoch."""
+
+
+def _recorder(
+    trainer: Any, losses: list[dict[str, float]], times: list[dict[str, float]], last: int | None
+) -> Any:
     from ppdet.engine.callbacks import Callback
 
     timed = _TimedAssigner(trainer.model.mask_head.mask_assigner)
@@ -58,26 +66,41 @@ def _recorder(trainer: Any, losses: list[dict[str, float]], times: list[dict[str
             )
             timed.seconds = 0.0
             _emit(step=len(losses), loss=step["loss"])
+            if len(losses) == last:
+                raise _Enough
 
     return Recorder(trainer)
 
 
-def run(config: Path, out: Path, plugins: bool, seed: int, evaluate: bool) -> dict[str, Any]:
-    """Train `config` from `seed`, evaluate it, and write `out/trial.json`."""
+def run(
+    config: Path, out: Path, plugins: bool, seed: int, evaluate: bool, steps: int | None = None
+) -> dict[str, Any]:
+    """Train `config` from `seed`, evaluate it, and write `out/trial.json`.
+
+    Args:
+        steps: end after so many, also within an epoch; else after the config's epochs.
+    """
+    import paddle
+
     from detperf_plugins.paddledet import runner
 
     cfg = runner.load(config, [f"save_dir={out}"], plugins=plugins)
     trainer = runner.build_trainer(cfg, config, seed=seed)
     losses: list[dict[str, float]] = []
     times: list[dict[str, float]] = []
-    trainer.register_callbacks([_recorder(trainer, losses, times)])
-    _emit(steps=len(trainer.loader) * cfg.epoch)
-    trainer.train()
+    total = len(trainer.loader) * cfg.epoch
+    last = steps if steps and steps < total else None
+    trainer.register_callbacks([_recorder(trainer, losses, times, last)])
+    _emit(steps=last or total)
+    weights = str(out / config.stem / "model_final.pdparams")
+    try:
+        trainer.train()
+    except _Enough:
+        paddle.save(trainer.model.state_dict(), weights)
     result: dict[str, Any] = {"losses": losses, "times": times, "ap": {}, "predictions": []}
     if evaluate:
         _emit(evaluating=True)
         os.chdir(out)  # COCOMetric writes bbox.json and mask.json into the working folder
-        weights = str(out / config.stem / "model_final.pdparams")
         stats, kept = runner.evaluate(cfg, config, weights)
         result["ap"] = {kind: [float(value) for value in vector] for kind, vector in stats.items()}
         result["predictions"] = [
@@ -86,7 +109,7 @@ def run(config: Path, out: Path, plugins: bool, seed: int, evaluate: bool) -> di
                 "segmentation": {**mask["segmentation"], "counts": _text(mask["segmentation"]["counts"])},
             }
             for mask in kept.get("mask", [])
-            if mask["score"] >= 0.3
+            if mask["score"] >= THRESHOLD
         ]
     (out / "trial.json").write_text(json.dumps(result), encoding="utf-8")
     return result
@@ -103,13 +126,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plugins", action="store_true")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--no-evaluate", dest="evaluate", action="store_false")
     options = parser.parse_args(arguments)
     from detperf_plugins.errors import DetperfError
     from detperf_plugins.measure.child import give_up
 
     try:
-        run(options.config.resolve(), options.out.resolve(), options.plugins, options.seed, options.evaluate)
+        run(
+            options.config.resolve(), options.out.resolve(), options.plugins, options.seed, options.evaluate,
+            options.steps,
+        )  # fmt: skip
     except DetperfError as error:
         give_up(error)
 

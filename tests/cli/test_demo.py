@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,3 +82,81 @@ def test_coco_data_is_found_or_what_lacks_is_said(tmp_path):
         find_coco(tmp_path, None)
     with pytest.raises(UnreadableInput, match="no such file"):
         find_coco(tmp_path / "nowhere", None)
+    for text, fault in (
+        ("images:", "it holds no JSON"),
+        ("[1]", "no list 'images'"),
+        ('{"images": [{}]}', "no list 'annotations'"),
+        ('{"images": [3], "annotations": [{}], "categories": [{}]}', "no file_name"),
+    ):
+        (tmp_path / "bad.json").write_text(text, encoding="utf-8")
+        with pytest.raises(UnreadableInput, match=f"bad.json is no COCO annotation file: .*{fault}"):
+            find_coco(tmp_path / "bad.json", None)
+
+
+def demo_of(tmp_path, *words):
+    """The command over twenty generated pictures, with the output's lines joined."""
+    from detperf_plugins.samples.coco_shapes import write_coco_shapes
+
+    file = tmp_path / "set" / "annotations.json"
+    if not file.is_file():
+        write_coco_shapes(tmp_path / "set", images=20, size=96)
+    command = [sys.executable, "-c", "from detperf_plugins.cli import main; main()", "demo", "--coco",
+               str(file), "--size", "64", "--out", str(tmp_path / "out"), *words]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return SimpleNamespace(status=done.returncode, text=" ".join((done.stdout + done.stderr).split()))
+
+
+@pytest.mark.skipif(not HAS_PADDLEDET, reason="PaddleDetection is not installed")
+@pytest.mark.slow
+def test_it_trains_as_many_steps_as_it_says_and_says_what_the_times_are_worth(tmp_path):
+    done = demo_of(tmp_path, "--steps", "4", "--json", str(tmp_path / "demo.json"))
+    written = json.loads((tmp_path / "demo.json").read_text(encoding="utf-8"))
+    assert done.status == 0 and "Two runs of 4 steps" in done.text  # of the five that an epoch has
+    assert [row["steps"] for row in written["rows"]] == [4, 4]
+    assert len(written["losses"]["plugin"]) == 4 and written["rows"][0]["bbox_ap"] is not None
+    assert "The runs follow each other" in done.text and "bench train measure" in done.text
+
+
+@pytest.mark.skipif(not HAS_PADDLEDET, reason="PaddleDetection is not installed")
+@pytest.mark.slow
+def test_random_sampling_explains_losses_that_differ(tmp_path):
+    done = demo_of(tmp_path, "--steps", "3", "--random-sampling", "--overlay", "exact_parts")
+    assert done.status == 1 and "The losses differ by more than the tolerance." in done.text
+    assert "With --random-sampling that is no fault of an overlay such as exact_parts" in done.text
+
+
+@pytest.mark.skipif(not HAS_PADDLEDET, reason="PaddleDetection is not installed")
+@pytest.mark.slow
+def test_a_set_that_stock_cannot_read_is_blamed_with_a_remedy(tmp_path):
+    from detperf_plugins.samples.coco_shapes import write_coco_shapes
+
+    file = write_coco_shapes(tmp_path / "set", images=20, size=96)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for annotation in content["annotations"]:
+        annotation["segmentation"] = [[24, 20, 38, 30]]
+    file.write_text(json.dumps(content), encoding="utf-8")
+    done = demo_of(tmp_path, "--steps", "1")
+    assert done.status == 1 and "detperf: stock fails on this set (TypeError: Argument 'bb'" in done.text
+    assert (
+        f"{len(content['annotations'])} annotations are faulty: `detperf lint {file}` names them" in done.text
+    )
+
+
+def test_a_picture_without_a_prediction_is_marked(tmp_path):
+    from PIL import Image
+
+    from detperf_plugins.measure.plots import _draw_masks
+
+    class Axis:
+        titles: list[str] = []
+
+        def imshow(self, image): ...
+
+        def set_axis_off(self): ...
+
+        def set_title(self, text, **style):
+            self.titles.append(text)
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    _draw_masks(Axis(), {"path": tmp_path / "a.png", "masks": [], "none": "no prediction above 0.3"}, {})
+    assert Axis.titles == ["no prediction above 0.3"]
