@@ -113,3 +113,26 @@ def test_mindspore_monitors():
     _log, result = read(text)
     assert result.dialects == ["MindSpore"] and result.compile == pytest.approx(6.0)
     assert [loss for _x, loss in result.losses] == [2.5, 1.5]
+
+
+def test_the_summary_of_detperf_train_is_believed():
+    """Its figures were measured; those of the lines are guesses. The block stands at the end of its log."""
+    summary = """
+Where the time went
+  before and in the first step:
+    import mindspore       1.38 s
+    data set               0.03 s
+    compile                7.25 s
+  during training:
+    steps                 12.90 s
+    compile                9.99 s
+  steady: 989.7 ms a step, waiting for data 12.5 %
+  3.94 img/s over the epochs after the first
+    compile               99.00 s"""
+    lines = [mindocr(step, ms=6000 if step == 10 else 500, time=f"09:59:{step:02}") for step in (10, 20, 30)]
+    guessed = read("\n".join(lines))[1]
+    result = read("\n".join([*lines, "Training completed!", summary]))[1]
+    assert guessed.reader_share is None and guessed.compile != 7.25
+    assert (result.compile, result.reader_share) == (7.25, 0.125)
+    assert result.phases == [("import mindspore", 1.38), ("compile", 7.25)]
+    assert "reader_share" not in result.reasons

@@ -117,6 +117,7 @@ def analyse(log: Log) -> Analysis:
     runs = split_runs(log.records, result)
     _speed(runs, result)
     _start(log, runs, result)
+    _measured(log, result)
     _curves(runs, result)
     memory = [r.memory for r in log.records if r.memory is not None]
     result.memory = max(memory) if memory else None
@@ -235,6 +236,21 @@ def _start(log: Log, runs: list[list[Record]], result: Analysis) -> None:
     else:
         phases["until the first line"] = rest
     result.phases = [(name, value) for name, value in phases.items() if value >= 0.5]
+
+
+def _measured(log: Log, result: Analysis) -> None:
+    """What `detperf train` measured takes the place of what was made out from the lines."""
+    if log.summary is None:
+        return
+    start_up = log.summary.start_up
+    if "compile" in start_up:
+        result.compile = start_up["compile"]
+        result.reasons.pop("compile", None)
+    if result.reader_share is None and log.summary.data_wait_share is not None:
+        result.reader_share = log.summary.data_wait_share
+        result.reasons.pop("reader_share", None)
+    if start_up:
+        result.phases = [(name, value) for name, value in start_up.items() if value >= 0.5]
 
 
 def _curves(runs: list[list[Record]], result: Analysis) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from detperf_plugins.doctor.logs.clean import Line, clean_lines
 from detperf_plugins.doctor.logs.records import Record, parse_record
+from detperf_plugins.doctor.logs.summary import Summary, read_summary
 from detperf_plugins.doctor.logs.times import Clock
 from detperf_plugins.doctor.logs.traceback import Ending, ending
 from detperf_plugins.doctor.reading import read_text
@@ -76,6 +77,7 @@ class Log:
         text: the decoded log.
         ending: the exception that the log ends in, with nothing of the training after it; else None.
         stamped: whether a line begins with a time stamp.
+        summary: what `detperf train` measured, where it wrote the log and came to its end.
     """
 
     file: str
@@ -89,6 +91,7 @@ class Log:
     text: str = ""
     ending: Ending | None = None
     stamped: bool = False
+    summary: Summary | None = None
 
     @property
     def is_training(self) -> bool:
@@ -143,6 +146,7 @@ def read_log_text(text: str, file: str) -> Log:
             config.append(f"{printed[1]}{printed[2]}: {_yaml(printed[3])}".rstrip())
     log.config = "\n".join(config)
     log.ending = _ending(log, lines)
+    log.summary = read_summary(line.text for line in lines)
     if clock.first is not None and clock.last is not None:
         elapsed = (clock.last - clock.first).total_seconds()
         log.elapsed = elapsed if elapsed >= 0 else None
