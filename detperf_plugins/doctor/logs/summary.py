@@ -15,7 +15,7 @@ _STEADY = re.compile(r"^ {2}steady: [\d.]+ ms a step, waiting for data ([\d.]+) 
 
 @dataclass
 class Summary:
-    """Seconds of each phase before and in the first step, and the share of a step that waits for data, 0 to 1."""
+    """Seconds of each phase before and in the first step; the share of a step that waits for data, 0 to 1."""
 
     start_up: dict[str, float] = field(default_factory=dict)
     data_wait_share: float | None = None
