@@ -13,7 +13,7 @@ from detperf_plugins.errors import UnsupportedHost
 from detperf_plugins.hosts import install
 from detperf_plugins.mindocr import activate
 from detperf_plugins.mindocr.session import SESSION
-from detperf_plugins.mindocr.settings import check_weights
+from detperf_plugins.mindocr.settings import check_weights, other_weights
 
 __all__ = ["evaluate", "require_mindocr", "train"]
 
@@ -215,6 +215,10 @@ def evaluate(config: Path, overrides: Sequence[str] = ()) -> dict[str, float]:
         The metrics by name (recall, precision, f-score for detection).
     """
     cfg, cards, rank = _start(config, overrides, "eval")
+    logger.info(f"evaluating {cfg.eval.ckpt_load_path}")
+    elsewhere = other_weights(cfg)
+    if elsewhere:
+        logger.warning(elsewhere)
     from mindocr.data import build_dataset
     from mindocr.metrics import build_metric
     from mindocr.models import build_model
