@@ -43,6 +43,7 @@ class _Loader(importlib.abc.Loader):
         if self._before is not None:
             self._before()
         start = time.perf_counter()
+        _WATCHER.watched.pop(module.__name__, None)
         self._loader.exec_module(module)
         seconds[module.__name__] = time.perf_counter() - start
         if self._after is not None:
@@ -65,7 +66,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader = _Loader(spec.loader, *self.watched.pop(fullname))
+                spec.loader = _Loader(spec.loader, *self.watched[fullname])
                 return spec
         return None
 

@@ -62,6 +62,19 @@ def test_a_sentence_of_ours_is_no_traceback(checkout, script, content, words, se
     assert line.startswith("detperf: ") and sentence in line
 
 
+def test_a_watched_module_may_be_looked_for_before_it_is_imported(tmp_path):
+    (tmp_path / "looked_for.py").write_text("")
+    script = (
+        "import importlib.util, sys; from detperf_plugins.imports import around_import; "
+        "around_import('looked_for', after=lambda module: print(module.__name__)); "
+        "assert importlib.util.find_spec('looked_for'); import looked_for; "
+        "del sys.modules['looked_for']; import looked_for"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "looked_for\n", done.stderr
+
+
 def test_everything_else_stays_as_it_is(checkout):
     (checkout / "one.yml").write_text(GOOD)
     done = run(checkout, "tools/train.py", "-c", "one.yml")
