@@ -55,7 +55,9 @@ BENCH_VERBS = ("bench_train", "bench_transforms", "bench_dbnet", "bench_layouts"
 def main() -> None:
     """Entry point of the `detperf` console script."""
     from detperf_plugins.errors import DetperfError
+    from detperf_plugins.paddledet.compat import drop_numba_note
 
+    drop_numba_note()
     _load_verbs()
     try:
         app()

@@ -78,17 +78,23 @@ def train(
         replace=replace,
     )
     meters = trainer.status["training_staus"].meters or {}
+    trained = max(0, trainer.cfg.epoch - trainer.start_epoch)
     row: dict[str, Any] = {
         "config": str(config),
         "epochs": trainer.cfg.epoch,
+        "trained_epochs": trained,
         "steps_per_epoch": trainer.status["steps_per_epoch"],
         "weights": str(Path(trainer.cfg.save_dir) / trainer.cfg.filename / "model_final.pdparams"),
-        "step_ms": 1000 * float(trainer.status["batch_time"].avg),
-        "reader_ms": 1000 * float(trainer.status["data_time"].avg),
+        "step_ms": 1000 * float(trainer.status["batch_time"].avg) if trained else None,
+        "reader_ms": 1000 * float(trainer.status["data_time"].avg) if trained else None,
         **{name: float(meter.value) for name, meter in meters.items()},
     }
     row.update({f"{kind}_ap": float(vector[0]) for kind, vector in stats.items()})
-    console.print(f"Trained {row['epochs']} epochs; weights in {row['weights']}", soft_wrap=True)
+    outcome = f"Trained {trained} epochs; weights in {row['weights']}"
+    if not trained:
+        held = f"{resume} has {trainer.start_epoch}, and " if resume else ""
+        outcome = f"Nothing was trained: {held}the config asks for {trainer.cfg.epoch} epochs (-o epoch=N)"
+    console.print(outcome, soft_wrap=True)
     write_json(json_path, [row], {"overrides": words, "plugins": not stock, "replace": replace, "seed": seed})
 
 

@@ -8,12 +8,15 @@ of those: Mask R-CNN of the wheel stops in its first step with "The axis is expe
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 from types import ModuleType
 from typing import Any, Callable
 
-__all__ = ["mend_host", "needs_mending"]
+from detperf_plugins.imports import around_import
+
+__all__ = ["drop_numba_note", "mend_host", "needs_mending"]
 
 # Where 2.6 concatenates `paddle.shape(x)[0]`.
 MODULES = (
@@ -21,6 +24,12 @@ MODULES = (
     "ppdet.modeling.proposal_generator.rpn_head",
     "ppdet.modeling.heads.cascade_head",
     "ppdet.modeling.post_process",
+)
+
+# Print, when they are imported, that PP-Tracking would like numba: of no use to a detector.
+TRACKERS = (
+    "ppdet.modeling.mot.motion.kalman_filter",
+    "ppdet.modeling.mot.motion.ocsort_kalman_filter",
 )
 
 _mended = False
@@ -48,6 +57,24 @@ class _Paddle(ModuleType):
         if isinstance(x, (list, tuple)):  # else the one variable of a static graph that stands for a list
             x = [one.reshape([1]) if one.ndim == 0 else one for one in x]
         return self._real.concat(x, axis, name)
+
+
+def drop_numba_note() -> None:
+    """Keep what PaddleDetection's trackers print of numba off the output of this process."""
+    printed = builtins.print
+
+    def without_it(*words: Any, **options: Any) -> None:
+        if not (words and str(words[0]).startswith("Warning: Unable to use numba")):
+            printed(*words, **options)
+
+    def install() -> None:
+        builtins.print = without_it
+
+    def restore(module: ModuleType) -> None:
+        builtins.print = printed
+
+    for name in TRACKERS:
+        around_import(name, install, restore)
 
 
 def mend_host() -> Callable[[], None]:

@@ -13,6 +13,7 @@ from detperf_plugins.paddledet.build_errors import building
 from detperf_plugins.paddledet.datasets import require_data
 from detperf_plugins.paddledet.registry import activate, active
 from detperf_plugins.paddledet.variants import require_host
+from detperf_plugins.unread import warn_of_unread_overrides
 
 __all__ = [
     "build_trainer",
@@ -70,6 +71,7 @@ def load(config: Path, overrides: Sequence[str] = (), plugins: bool = True, repl
     try:
         with building(config, global_config, but=(yaml.YAMLError, FileNotFoundError)):
             cfg = load_config(str(config))
+            warn_of_unread_overrides(overrides, cfg.keys())
             merge_config(parse_overrides(overrides))
     except yaml.YAMLError as error:
         raise UnreadableInput(f"{config}: {error}") from error

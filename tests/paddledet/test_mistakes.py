@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from detperf_plugins import cli, configs_dir
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.paddledet import datasets, variants
+from detperf_plugins.unread import unread_overrides
 from tests.paddledet.scripts import OVERLAYS, run, tiny_config
 from tests.paddledet.test_train_bench import raising
 
@@ -123,6 +125,50 @@ def test_what_cannot_be_built_is_one_sentence(words, sentence, shapes, tmp_path)
     told = sentences(run([*DETPERF, "train", "-c", str(config), "-o", *words], ok=False))
     assert told.startswith(f"detperf: {config} cannot be built: {sentence}"), told
     assert f"`detperf lint {config}` checks its keys, and DETPERF_TRACEBACK=1" in told
+
+
+def test_an_override_that_nothing_reads_is_reported():
+    known = {"MaskHead", "MaskRCNN", "epoch", "MyOwnHead"}
+    for word, near in (
+        ("MaskHeadd.x=1", "MaskHead"),
+        ("epoc=3", "epoch"),
+        ("amp_leval=O2", "amp_level"),
+        ("a=1", None),
+    ):
+        told = unread_overrides([word], known)
+        meant = f". Did you mean `{near}`?" if near else ""
+        key = word.split("=")[0]
+        assert told == ([f"-o {key}: nothing reads `{key.split('.')[0]}`{meant}"] if near else [])
+    assert unread_overrides(["Strange.x=1"], known) == ["-o Strange.x: nothing reads `Strange`"]
+    words = [
+        "MaskHead.x=1",
+        "epoch=2",
+        "MyOwnHead.x=1",
+        "classwise=true",
+        "amp=true",
+        "TrainReader.batch_size=1",
+    ]
+    assert unread_overrides(words, known) == []
+
+
+def test_the_command_reports_it_and_says_nothing_of_numba(shapes, tmp_path):
+    config = str(tiny_config(tmp_path, shapes))
+    output = run([*DETPERF, "train", "-c", config, "-o", "MaskHeadd.x=1", "epoch=0"])
+    assert output.count("detperf: -o MaskHeadd.x: nothing reads `MaskHeadd`. Did you mean `MaskHead`?") == 1
+    assert "numba" not in output
+
+
+@pytest.mark.slow
+def test_finished_weights_are_not_trained_again(shapes, tmp_path):
+    config = str(tiny_config(tmp_path, shapes))
+    command = [*DETPERF, "train", "-c", config, "--json", str(tmp_path / "out.json")]
+    assert "Trained 1 epochs; weights in" in run(command)
+    weights = str(tmp_path / "output" / "config" / "model_final")
+    output = run([*command, "-r", weights])
+    assert "Trained" not in output and f"Nothing was trained: {weights} has 1, and the config asks" in output
+    (row,) = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
+    assert (row["epochs"], row["trained_epochs"], row["step_ms"]) == (1, 0, None)
+    assert "Trained 1 epochs; weights in" in run([*command, "-r", weights, "-o", "epoch=2"])
 
 
 def test_the_traceback_can_be_had(shapes, tmp_path):
