@@ -77,6 +77,7 @@ def transforms(
 
     activate()
     from detperf_plugins.mindocr import transform_bench
+    from detperf_plugins.mindocr.own_labels import both_can_read
     from detperf_plugins.samples.text_pictures import write_pictures
 
     conditions: dict[str, Any] = {"passes": passes, "cache": cache or "none", "reduced_decoding": reduced}
@@ -85,9 +86,11 @@ def transforms(
             file = write_pictures(Path(folder), pictures, (least, most), vertices, (height, width))
             conditions.update(pictures=pictures, polygons=polygons, vertices=vertices, size=size)
         else:
-            file, left_out = _own(labels, images, Path(folder))
-            conditions.update(labels=str(labels), left_out=left_out)
-            folder = str(images or labels.parent)
+            own = both_can_read(labels, images, Path(folder))
+            if own.note:
+                console.print(own.note, soft_wrap=True)
+            conditions.update(labels=str(labels), left_out=own.left_out)
+            file, folder = own.file, str(own.folder)
         settings = {"cache": cache, "reduced_decoding": reduced}
         rows: list[dict[str, Any]] = []
         if targets:
@@ -116,29 +119,6 @@ def transforms(
     differing = [row for row in rows if row.get("mismatches", 0) > 0]
     if differing:
         raise DetperfError(f"{differing[0]['mismatches']} values differ from stock's at level exact")
-
-
-def _own(labels: Path, images: Optional[Path], out: Path) -> tuple[Path, int]:
-    """The label file of the records that both can read, below `out`, and how many lines were left out."""
-    from detperf_plugins.mindocr.transform_bench import both_can_read
-
-    if not labels.is_file():
-        raise UnreadableInput(f"--labels: there is no file {labels}")
-    if images is not None and not images.is_dir():
-        raise UnreadableInput(f"--images: there is no folder {images}")
-    try:
-        file, kept, left_out = both_can_read(labels, images or labels.parent, out)
-    except UnreadableInput as error:
-        if images is not None:
-            raise
-        raise UnreadableInput(f"{error}. --images names the folder of the pictures") from error
-    if left_out:
-        console.print(
-            f"{left_out} of {kept + left_out} records are left out, since stock cannot read them: "
-            f"`detperf lint {labels}` names their faults",
-            soft_wrap=True,
-        )
-    return file, left_out
 
 
 def _pair(text: str, between: str, option: str) -> tuple[int, int]:

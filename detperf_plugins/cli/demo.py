@@ -33,7 +33,7 @@ def demo(
         None, "--coco", help="Train on your own: a COCO folder, or an annotation file with --images."
     ),
     images: Optional[Path] = typer.Option(
-        None, "--images", help="Image folder of the --coco annotation file."
+        None, "--images", help="Image folder of the --coco annotation file, or of --labels."
     ),
     size: int = typer.Option(128, "--size", help="Longer side of the training images, pixels."),
     steps: Optional[int] = typer.Option(None, "--steps", help="Training steps of each run."),
@@ -57,6 +57,15 @@ def demo(
 
     Exit status 1 where any loss of the two runs differs by more than the tolerance.
     """
+    for option, value, owner in (
+        ("--coco", coco, "paddledet"),
+        ("--random-sampling", random_sampling, "paddledet"),
+        ("--labels", labels, "mindocr"),
+    ):
+        if value and (host == "mindocr") != (owner == "mindocr"):
+            raise UnreadableInput(f"{option} is for --host {owner}")
+    if host == "mindocr" and images is not None and labels is None:
+        raise UnreadableInput("--images names the pictures of --labels, which is not given")
     if host == "mindocr":
         _mindocr(out, labels, images, size, steps, quick, seed, overlay or "fast_data", tolerance, json_path)
         return

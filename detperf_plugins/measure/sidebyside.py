@@ -84,8 +84,8 @@ LABELS = {
     "import_s": "imports, s",
     "data_set_s": "data set, s",
     "model_s": "model and optimizer, s",
-    "compile_s": "compile, s",
-    "start_s": "until the first step, s",
+    "start_s": "before the first step, s",
+    "compile_s": "compile, in the first step, s",
 }
 
 

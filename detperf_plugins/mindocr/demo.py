@@ -12,6 +12,7 @@ from typing import Any
 from detperf_plugins import configs_dir
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.child import run_child
+from detperf_plugins.mindocr.own_labels import both_can_read
 from detperf_plugins.mindocr.runner import require_mindocr
 
 __all__ = ["Plan", "largest_difference", "picture", "pipeline", "plan", "rows", "run_both"]
@@ -52,7 +53,7 @@ def plan(
 
     Raises:
         UnsupportedHost: MindOCR cannot run here.
-        UnreadableInput: `labels` holds fewer pictures than a batch, or `size` does not fit.
+        UnreadableInput: `labels` cannot be read or has fewer pictures than a batch, or `size` does not fit.
     """
     require_mindocr()
     if size < 64 or size % 32:
@@ -67,16 +68,16 @@ def plan(
         sets = {"train": (train, train.parent / "images"), "eval": (val, val.parent / "images")}
         description = "generated words, 32 pictures to train and 8 to evaluate"
     else:
-        if not labels.is_file():
-            raise UnreadableInput(f"no such label file: {labels}")
-        folder = (images or labels.parent).resolve()
-        sets = dict.fromkeys(("train", "eval"), (labels.resolve(), folder))
+        (out / "data").mkdir(exist_ok=True)
+        own = both_can_read(labels, images, out / "data")
+        sets = dict.fromkeys(("train", "eval"), (own.file, own.folder))
         description = f"{labels.name}, evaluated on the training pictures"
-    pictures = len(
-        [line for line in sets["train"][0].read_text(encoding="utf-8").splitlines() if line.strip()]
-    )
+        if own.note:
+            description += f" ({own.note})"
+    lines = sets["train"][0].read_text(encoding="utf-8").split("\n")
+    pictures = len([line for line in lines if line.strip()])
     if pictures < BATCH_SIZE:
-        raise UnreadableInput(f"{sets['train'][0]} has fewer than {BATCH_SIZE} pictures")
+        raise UnreadableInput(f"{labels or sets['train'][0]} has fewer than {BATCH_SIZE} pictures")
     per_epoch = pictures // BATCH_SIZE
     epochs = max(2, math.ceil((steps or (QUICK_STEPS if quick else STEPS)) / per_epoch))
     configs = {}
@@ -119,7 +120,7 @@ def _config(
             dataset_root="/", data_dir=str(folder)[1:], label_file=str(labels)[1:]
         )
     perf = {"seeding": "stock", "workers": "processes"} if overlays else {"level": "off"}
-    sections["train"]["dataset"]["perf"] = perf
+    sections["train"]["dataset"]["perf"] = sections["eval"]["dataset"]["perf"] = perf
     return "".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items())
 
 
@@ -173,7 +174,8 @@ def run_both(plan: Plan, console: Any) -> dict[str, dict[str, Any]]:
 
 def rows(results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row a run: run, steps, first_loss, last_loss (means over an eighth), hmean, step_ms, images_per_s,
-    data_wait_ms (a step), and the start-up in seconds: import_s, data_set_s, model_s, compile_s, start_s."""
+    data_wait_ms (a step), and the start-up in seconds: import_s, data_set_s, model_s,
+    start_s (all of them, before the first step), compile_s (in that step)."""
     made = []
     for run, result in results.items():
         summary = result["summary"]
@@ -192,8 +194,8 @@ def rows(results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "import_s": start_up["import mindspore"] + start_up["import mindocr"],
                 "data_set_s": start_up["data set"],
                 "model_s": start_up["model"] + start_up["checkpoint"] + start_up["optimizer"],
-                "compile_s": start_up["compile"],
                 "start_s": summary["before_first_step"],
+                "compile_s": start_up["compile"],
             }
         )
     return made

@@ -15,14 +15,12 @@ import numpy as np
 
 from detperf_plugins.errors import DetperfError, UnreadableInput
 from detperf_plugins.measure.memory import peak_since, resident_mb
-from detperf_plugins.mindocr.labels import can_decode, read_labels
 from detperf_plugins.mindocr.memory import keep_freed_memory
 from detperf_plugins.mindocr.pipeline import Options, register, rewrite
 
 __all__ = [
     "COLUMNS",
     "PIPELINE",
-    "both_can_read",
     "differences",
     "probe_loader",
     "stock_names",
@@ -54,37 +52,6 @@ _STANDS_FOR = {
     "PerfDetTargets": ["ShrinkBinaryMap", "BorderMap"],
     "PerfNormalizeToCHW": ["NormalizeImage", "ToCHWImage"],
 }
-
-
-def both_can_read(label_file: Path, folder: Path, out: Path) -> tuple[Path, int, int]:
-    """The records of a label file in which nothing is wrong, since stock fails on others.
-
-    Args:
-        label_file: MindOCR label lines.
-        folder: where the pictures lie.
-        out: where the label file of those records is written.
-
-    Returns:
-        That file, how many records it holds, and how many lines were left out.
-
-    Raises:
-        UnreadableInput: the file cannot be read, or no record is left.
-    """
-    found, faults = read_labels(str(label_file), str(folder))
-    faulty = {fault.line for fault in faults if fault.line}
-    kept = []
-    for record in found:
-        if record.line not in faulty and can_decode(folder / record.picture):
-            kept.append(f"{record.picture}\t{record.label}\n")
-        else:
-            faulty.add(record.line)
-    if not kept:
-        raise UnreadableInput(
-            f"{label_file} has no record without a fault; `detperf lint {label_file}` names every fault"
-        )
-    file = out / "labels.txt"
-    file.write_text("".join(kept), encoding="utf-8")
-    return file, len(kept), len(faulty)
 
 
 def stock_names(step: Any) -> list[str]:

@@ -15,8 +15,9 @@ from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.measure.tables import regenerated
 from detperf_plugins.mindocr import activate, overlay_bench
 from detperf_plugins.mindocr import config as mindocr_config
+from detperf_plugins.mindocr.own_labels import both_can_read
 from detperf_plugins.mindocr.target_map_bench import grow
-from detperf_plugins.mindocr.transform_bench import both_can_read, time_transforms
+from detperf_plugins.mindocr.transform_bench import time_transforms
 from detperf_plugins.samples.text_pictures import write_pictures
 from tests.mindocr.scripts import OVERLAYS
 
@@ -88,8 +89,8 @@ def test_own_labels_are_measured_on_the_records_that_stock_can_read(tmp_path):
     assert content["conditions"]["left_out"] == 4 and content["rows"][-1]["samples"] == 3
     assert "4 of 7 records are left out" in done.output
     (tmp_path / "data").mkdir()
-    file, kept, left_out = both_can_read(tmp_path / "own.txt", tmp_path, tmp_path / "data")
-    assert (kept, left_out) == (3, 4) and file.read_text().splitlines()[1:] == lines[1:]
+    own = both_can_read(tmp_path / "own.txt", None, tmp_path / "data")
+    assert (own.count, own.left_out) == (3, 4) and own.file.read_text().splitlines()[1:] == lines[1:]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from detperf_plugins.cli import _load_verbs, app
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr import demo
 from detperf_plugins.samples.convert import convert
@@ -36,7 +41,9 @@ def test_real_pictures_train_stock_and_tuned_to_the_same_losses(data, tmp_path):
     for row in content["rows"]:
         assert 0 <= row["hmean"] <= 1 and row["images_per_s"] > 0 and row["compile_s"] > 0
     assert (tmp_path / "out" / "demo.png").stat().st_size > 10_000
-    for word in ("h-mean", "compile, s", "img/s after the first epoch", "waiting for data"):
+    for word in ("h-mean", "before the first step, s", "compile, in the first step, s"):
+        assert word in output
+    for word in ("img/s after the first epoch", "waiting for data"):
         assert word in output
 
 
@@ -44,18 +51,37 @@ def test_real_pictures_train_stock_and_tuned_to_the_same_losses(data, tmp_path):
     ("changes", "sentence"),
     [
         ({"size": 100}, "multiple of 32"),
-        ({"labels": "none.txt"}, "no such label file"),
-        ({"labels": "few.txt"}, "fewer than 4 pictures"),
+        ({"labels": "none.txt"}, "--labels: there is no file"),
+        ({"labels": "few.txt"}, "few.txt has fewer than 4 pictures"),
+        ({"labels": "elsewhere.txt"}, "--images names the folder of the pictures"),
+        ({"labels": "few.txt", "images": Path("/nowhere")}, "--images: there is no folder /nowhere"),
     ],
 )
 def test_what_cannot_be_trained_is_one_sentence(tmp_path, changes, sentence):
-    (tmp_path / "few.txt").write_text("a.jpg\t[]\n")
+    cv2.imwrite(str(tmp_path / "a.jpg"), np.zeros((32, 32, 3), np.uint8))
+    (tmp_path / "few.txt").write_text("a.jpg\t[]\nbroken.jpg\t[{\n")
+    (tmp_path / "elsewhere.txt").write_text("b.jpg\t[]\n" * 8)
     given = {"labels": None, "images": None, "size": 64, "steps": 4, "quick": True, "seed": 0, "overlays": []}
     given.update(changes)
     if given["labels"]:
         given["labels"] = tmp_path / given["labels"]
     with pytest.raises(UnreadableInput, match=sentence):
         demo.plan(tmp_path / "out", **given)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--host", "mindocr", "--coco", "x"], "--coco is for --host paddledet"),
+        (["--host", "mindocr", "--random-sampling"], "--random-sampling is for --host paddledet"),
+        (["--host", "mindocr", "--images", "x"], "--images names the pictures of --labels"),
+        (["--labels", "x"], "--labels is for --host mindocr"),
+    ],
+)
+def test_an_option_of_the_other_host_is_refused(words, sentence):
+    _load_verbs()
+    done = CliRunner().invoke(app, ["demo", *words])
+    assert isinstance(done.exception, UnreadableInput) and sentence in str(done.exception)
 
 
 def test_losses_that_are_missing_or_not_finite_are_a_difference_without_end():
