@@ -126,6 +126,13 @@ def test_complete_configs_load_and_every_key_has_a_reader(path):
     assert unread_keys(path) == []
 
 
+def test_the_tiny_schedule_fits_into_one_epoch():
+    """MindOCR warns in the log where warm-up and decay are longer than the training."""
+    (tiny,) = (path for path in COMPLETE if path.parent.name == "tiny")
+    schedule = config.load(tiny, ["scheduler.num_epochs=1"])["scheduler"]
+    assert schedule["warmup_epochs"] + schedule["decay_epochs"] <= 1
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.stem)
 def test_overlays_say_what_they_do_and_every_key_has_a_reader(tmp_path, overlay):
     opening = overlay.read_text().split("\n\n")[0].split("\nsystem:")[0]
