@@ -84,7 +84,7 @@ def train(
         "epochs": trainer.cfg.epoch,
         "trained_epochs": trained,
         "steps_per_epoch": trainer.status["steps_per_epoch"],
-        "weights": str(Path(trainer.cfg.save_dir) / trainer.cfg.filename / "model_final.pdparams"),
+        "weights": str(runner.final_weights(trainer)),
         "step_ms": 1000 * float(trainer.status["batch_time"].avg) if trained else None,
         "reader_ms": 1000 * float(trainer.status["data_time"].avg) if trained else None,
         **{name: float(meter.value) for name, meter in meters.items()},

@@ -18,6 +18,7 @@ from detperf_plugins.unread import warn_of_unread_overrides
 __all__ = [
     "build_trainer",
     "evaluate",
+    "final_weights",
     "is_paddledet_config",
     "load",
     "load_pretrained",
@@ -185,6 +186,13 @@ def train(
     stats, _ = _keep_results(trainer)
     trainer.train(eval_while_training)
     return trainer, stats
+
+
+def final_weights(trainer: Any) -> Path:
+    """Where ppdet saves the weights of the last epoch: 2.6 below the config's name, develop in `save_dir`."""
+    cfg = trainer.cfg
+    folders = [one.save_dir for one in trainer._callbacks if hasattr(one, "save_dir")]
+    return Path(folders[0] if folders else Path(cfg.save_dir) / cfg.filename) / "model_final.pdparams"
 
 
 def _stem(weights: str) -> str:

@@ -92,7 +92,7 @@ def run(
     last = steps if steps and steps < total else None
     trainer.register_callbacks([_recorder(trainer, losses, times, last)])
     _emit(steps=last or total)
-    weights = str(out / config.stem / "model_final.pdparams")
+    weights = str(runner.final_weights(trainer))
     try:
         trainer.train()
     except _Enough:

@@ -134,7 +134,8 @@ def test_command_trains_evaluates_and_resumes_without_tools(shapes, tmp_path):
     config = tiny_config(tmp_path, shapes, OVERLAYS / "exact_targets.yml")
     first = run([DETPERF, "train", "-c", str(config), "--seed", "1", "-o", "epoch=1", "snapshot_epoch=1"])
     assert "Trained 1 epochs" in first
-    weights = tmp_path / "output" / "config" / "model_final"
+    weights = first.split("weights in ")[1].split(".pdparams")[0]
+    assert Path(f"{weights}.pdparams").is_file()
     again = run(
         [DETPERF, "train", "-c", str(config), "--eval", "--amp", "-r", str(weights), "-o", "epoch=2",
          "--json", str(tmp_path / "out.json")], cwd=tmp_path,
