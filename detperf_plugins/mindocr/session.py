@@ -98,7 +98,12 @@ class Session:
 
     def dataset_builder(self, original: Any) -> Callable[..., Any]:
         """`build_dataset`: context first, then our data set; without `perf`, in the way that gives stock's
-        own samples in stock's own order, to train on and to evaluate."""
+        own samples in stock's own order, to train on and to evaluate.
+
+        Raises:
+            UnreadableInput: by the function that is returned: a path is missing, or a training set gives no
+                batch.
+        """
 
         def build_dataset(dataset_config: Any, loader_config: Any, *args: Any, **kwargs: Any) -> Any:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
@@ -137,7 +142,12 @@ class Session:
         self._cache.enable()
 
     def model_builder(self, original: Any) -> Callable[..., Any]:
-        """`build_model`: with AMP's repairs."""
+        """`build_model`: with AMP's repairs.
+
+        Raises:
+            UnreadableInput: by the function that is returned: the config names a part that MindOCR does not
+                have, or there are no weights where they should be.
+        """
 
         def build_model(name_or_config: Any, **kwargs: Any) -> Any:
             level = kwargs.get("amp_level", "O0")
