@@ -76,7 +76,7 @@ def transforms(
     from detperf_plugins.mindocr import activate
 
     activate()
-    from detperf_plugins.mindocr import transform_bench
+    from detperf_plugins.mindocr import loader_bench, transform_bench
     from detperf_plugins.mindocr.own_labels import both_can_read
     from detperf_plugins.samples.text_pictures import write_pictures
 
@@ -101,13 +101,13 @@ def transforms(
         for one in level:
             perf = {**settings, "level": one, "reduced_decoding": reduced and one == "fast"}
             if probe:
-                made = transform_bench.probe_loader(file, Path(folder), perf, workers, kind, batch_size)
+                made = loader_bench.probe_loader(file, Path(folder), perf, workers, kind, batch_size)
             elif loader:
                 counts = workers or [min(2, cores)]
                 made = [
                     row
                     for count in counts
-                    for row in transform_bench.time_loaders(
+                    for row in loader_bench.time_loaders(
                         file, Path(folder), perf, count, batch_size, kinds=kind
                     )
                 ]

@@ -109,7 +109,7 @@ class Session:
             devices = kwargs.get("num_shards") or (args[0] if args else None)
             self._prepare(devices)
             training = kwargs.get("is_train", args[2] if len(args) > 2 else True)
-            _check_paths("train" if training else "eval", dataset_config)
+            settings.check_paths("train" if training else "eval", dataset_config)
             with self.phases.measure("data set"):
                 if self.stock:
                     built = original(dataset_config, loader_config, *args, **kwargs)
@@ -291,20 +291,6 @@ def _too_few(data: Any, loader_config: Mapping[str, Any]) -> str:
         f"train.loader.batch_size is {loader_config.get('batch_size')}, and a card has {count} samples: no "
         "step is left of an epoch; lower batch_size"
     )
-
-
-def _check_paths(section: str, dataset_config: Mapping[str, Any]) -> None:
-    """A missing folder or label file as one sentence that names its key."""
-    root = dataset_config.get("dataset_root") or ""
-    for key in ("data_dir", "label_file"):
-        value = dataset_config.get(key) or []
-        for one in [value] if isinstance(value, (str, os.PathLike)) else value:
-            path = os.path.join(root, one)
-            if not os.path.exists(path):
-                raise UnreadableInput(
-                    f"{section}.dataset.{key}: there is no {path} (dataset_root is {str(root)!r}; "
-                    f"-o {section}.dataset.dataset_root=DIR sets it)"
-                )
 
 
 SESSION = Session()

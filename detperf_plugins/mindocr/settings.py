@@ -15,7 +15,15 @@ from typing import Any
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.pipeline import Options
 
-__all__ = ["check", "check_weights", "other_weights", "perf_settings", "resume_path", "unknown"]
+__all__ = [
+    "check",
+    "check_paths",
+    "check_weights",
+    "other_weights",
+    "perf_settings",
+    "resume_path",
+    "unknown",
+]
 
 AUTO = "auto"
 AMP_LEVELS = ("O0", "O1", "O2", "O3")
@@ -86,6 +94,24 @@ def perf_settings(given: Any, where: str) -> dict[str, Any]:
     except UnreadableInput as error:
         raise UnreadableInput(f"{where}: {error}") from error
     return settings
+
+
+def check_paths(section: str, dataset_config: Mapping[str, Any]) -> None:
+    """Check that the pictures and the labels of a data set are there.
+
+    Raises:
+        UnreadableInput: a folder or a label file is missing; the sentence names its key.
+    """
+    root = dataset_config.get("dataset_root") or ""
+    for key in ("data_dir", "label_file"):
+        value = dataset_config.get(key) or []
+        for one in [value] if isinstance(value, (str, os.PathLike)) else value:
+            path = os.path.join(root, one)
+            if not os.path.exists(path):
+                raise UnreadableInput(
+                    f"{section}.dataset.{key}: there is no {path} (dataset_root is {str(root)!r}; "
+                    f"-o {section}.dataset.dataset_root=DIR sets it)"
+                )
 
 
 def check_weights(config: Mapping[str, Any]) -> None:
