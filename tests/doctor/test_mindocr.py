@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .support import MINDOCR, assert_found_at, check_text, edited, found, line_of, write
+from .support import MINDOCR, assert_found_at, check_text, edited
 
 HINT_ONLY = {"config-path-missing"}
 
@@ -273,38 +273,6 @@ def test_the_rate_is_judged_by_the_whole_batch():
     assert "mindocr-lr-batch" not in check_text(accumulated)
 
 
-def test_the_label_file_is_counted(tmp_path):
-    (tmp_path / "texts" / "pictures").mkdir(parents=True)
-    write(tmp_path, "texts/pictures/p.jpg", b"x")
-    write(tmp_path, "texts/labels.txt", "p.jpg\t[]\n" * 9)
-    findings = found(tmp_path, "c.yaml", MINDOCR)
-    assert "has 9 pictures" in findings["mindocr-batch-over-data"].message
-    write(tmp_path, "texts/labels.txt", "p.jpg\t[]\n" * 64)
-    findings = found(tmp_path, "c.yaml", changed(("sink_mode: True", "sink_mode: False")))
-    assert "an epoch has 4 steps (64 pictures)" in findings["mindocr-log-interval"].message
-    assert "config-path-missing" not in findings
-
-
-def test_paths_are_resolved(tmp_path):
-    finding = found(tmp_path, "c.yaml", changed(("dataset_root: ./texts", "dataset_root: /no/such/folder")))
-    assert "absolute path /no/such/folder" in finding["config-path-missing"].message
-    (tmp_path / "texts" / "pictures").mkdir(parents=True)
-    finding = found(tmp_path, "c.yaml", MINDOCR)
-    assert "is empty" in finding["config-path-missing"].message
-
-
 def test_stock_placeholders_are_a_hint():
     finding = check_text(MINDOCR.replace("dataset_root: ./texts", "dataset_root: /data/ocr_datasets"))
     assert finding["config-path-missing"].severity == "hint"
-
-
-def test_pictures_that_the_labels_name_are_looked_for(tmp_path):
-    text = MINDOCR.replace("./texts", str(tmp_path / "texts"))
-    label = '[{"transcription": "a", "points": [[0, 0], [9, 0], [9, 9], [0, 9]]}]'
-    labels = write(tmp_path, "texts/labels.txt", f"a.jpg\t{label}\nb.jpg\t{label}\n")
-    folder = write(tmp_path, "texts/pictures/a.jpg", b"").parent
-    finding = found(tmp_path, "c.yml", text)["config-pictures-missing"]
-    assert f"1 of the 2 pictures that {labels} names are not in {folder}: b.jpg" in finding.message
-    assert finding.severity == "error" and finding.line == line_of(text, "data_dir")
-    write(tmp_path, "texts/pictures/b.jpg", b"")
-    assert "config-pictures-missing" not in found(tmp_path, "c.yml", text)

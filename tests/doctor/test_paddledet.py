@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from detperf_plugins.doctor.configs.check import check_config
-from detperf_plugins.doctor.configs.commands import parse_commands
 from detperf_plugins.doctor.lint import lint_file
 
-from .support import MINDOCR, PPDET, assert_found_at, check_text, coco, edited, found, line_of, run, write
+from .support import PPDET, assert_found_at, check_text, edited, found, write
 
 
 def changed(*edits: tuple[str, str]) -> str:
@@ -156,80 +155,6 @@ def test_the_rate_is_judged_by_the_cards():
     assert "ppdet-lr-cards" not in check_text(PPDET, cards=1)
 
 
-def test_the_annotation_file_is_counted(tmp_path):
-    write(tmp_path, "parts/train.json", coco())
-    pictures(tmp_path / "parts" / "pictures")
-    assert "config-path-missing" not in found(tmp_path, "c.yml", PPDET)
-    finding = found(tmp_path, "c.yml", changed(("num_classes: 2", "num_classes: 3")))["ppdet-num-classes"]
-    assert "2 categories" in finding.message and finding.fix == "Set num_classes: 2." and finding.line == 3
-    finding = found(tmp_path, "c.yml", changed(("steps: 20", "steps: 500")))["ppdet-warmup-too-long"]
-    assert "the whole training about 10" in finding.message
-
-
-def test_a_missing_annotation_file_is_printed(tmp_path):
-    finding = found(tmp_path, "c.yml", changed(("dataset_dir: parts", "dataset_dir: sets\\parts")))[
-        "config-path-missing"
-    ]
-    assert "sets/parts/train.json does not exist" in finding.message and finding.severity == "error"
-
-
-def pictures(folder, *names):
-    for name in names or ("p1.png", "p2.png"):
-        write(folder, name, b"")
-
-
-def test_a_missing_picture_folder_is_reported(tmp_path):
-    write(tmp_path, "parts/train.json", coco())
-    finding = found(tmp_path, "c.yml", PPDET)["config-path-missing"]
-    assert f"the folder {tmp_path / 'parts' / 'pictures'} does not exist" in finding.message
-    assert finding.severity == "error" and finding.line == line_of(PPDET, "image_dir")
-    evaluated = PPDET + "EvalDataset:\n  !COCODataSet\n    image_dir: gone\n    anno_path: train.json\n"
-    evaluated += "    dataset_dir: parts\nTestDataset:\n  !ImageFolder\n    image_dir: nowhere\n"
-    pictures(tmp_path / "parts" / "pictures")
-    findings = lint_file(write(tmp_path, "c.yml", evaluated)).findings
-    missing = {f.message.split(":")[0]: f.severity for f in findings if f.rule.id == "config-path-missing"}
-    assert missing == {"EvalDataset.image_dir": "error", "TestDataset.image_dir": "hint"}
-
-
-def test_a_data_set_without_annotation_path_has_its_folders_checked(tmp_path):
-    text = "architecture: MaskRCNN\nEvalDataset:\n  !ImageFolder\n    dataset_dir: gone\n"
-    assert "gone does not exist" in found(tmp_path, "c.yml", text)["config-path-missing"].message
-
-
-def test_pictures_that_the_annotations_name_are_looked_for(tmp_path):
-    names = ("p1.png", "deep/p2.png", "deep/p3.png")
-    images = [{"id": i, "file_name": n, "width": 100, "height": 80} for i, n in enumerate(names, 1)]
-    annotations = write(tmp_path, "parts/train.json", coco(images=images))
-    folder = tmp_path / "parts" / "pictures"
-    pictures(folder, "p1.png", "deep/p3.png")
-    finding = found(tmp_path, "c.yml", PPDET)["config-pictures-missing"]
-    assert f"1 of the 3 pictures that {annotations} names are not in {folder}: deep/p2.png" in finding.message
-    assert finding.severity == "error" and finding.line == line_of(PPDET, "image_dir")
-    pictures(folder, "deep/p2.png")
-    assert "config-pictures-missing" not in found(tmp_path, "c.yml", PPDET)
-    write(tmp_path, "parts/other.json", coco())
-    override = {"TrainDataset.anno_path": "other.json"}
-    assert "p2.png" in found(tmp_path, "c.yml", PPDET, overrides=override)["config-pictures-missing"].message
-
-
-def test_annotations_checked_beside_their_config_use_its_picture_folder(tmp_path, capsys):
-    config = write(tmp_path, "kitchen.yml", PPDET.replace("image_dir: pictures", "image_dir: deep/photos"))
-    annotations = write(tmp_path, "parts/train.json", coco())
-    pictures(tmp_path / "parts" / "deep" / "photos")
-    run("lint", str(annotations))
-    assert "were not found" in capsys.readouterr().out
-    run("lint", str(config), str(annotations))
-    assert "2 of 2 pictures found in" in capsys.readouterr().out
-    labels = write(
-        tmp_path, "ann/labels.txt", 'a.jpg\t[{"transcription": "a", "points": [[0, 0], [9, 0], [9, 9]]}]'
-    )
-    write(tmp_path, "photos/a.jpg", b"")
-    text = MINDOCR.replace("./texts", ".").replace("data_dir: pictures", "data_dir: photos")
-    text = text.replace("label_file: labels.txt", "label_file: ann/labels.txt")
-    run("lint", str(write(tmp_path, "db.yml", text)), str(labels))
-    assert "1 of 1 pictures found" in capsys.readouterr().out
-
-
 def test_bases_are_merged_and_faults_stay_in_their_file(tmp_path):
     write(
         tmp_path,
@@ -289,66 +214,3 @@ def test_paddleocr_configs():
     assert "must have 2" in check_text(lr)["ppocr-piecewise-values"].message
     assert check_text(lr.replace(", 0.001", "")) == {}
     assert "ppocr-no-workers" in check_text("Train:\n  loader:\n    num_workers: 0\nGlobal: {}\n")
-
-
-COMMAND = (
-    "CUDA_VISIBLE_DEVICES=0,1 python -m paddle.distributed.launch --gpus 0,1 tools/train.py -c {config} \\\n"
-    "  -o LearningRate.base_lr=3e-2 epoch=4 worker_num=0 TrainReader.shuffle=False weights=out/x --amp "
-    "--enable_ce=True\n"
-)
-
-
-def test_commands_are_taken_apart():
-    (command,) = parse_commands(COMMAND.format(config="c.yml"))
-    assert command.config == "c.yml" and command.cards == 2 and command.line == 1
-    assert command.overrides == {
-        "LearningRate.base_lr": "3e-2",
-        "epoch": "4",
-        "worker_num": "0",
-        "TrainReader.shuffle": "False",
-        "weights": "out/x",
-        "amp": "true",
-    }
-    assert "enable_ce" not in command.overrides
-    assert parse_commands("echo hello")[:] == []
-    msrun = parse_commands("msrun --worker_num=4 --local_worker_num=4 python tools/train.py --config a.yaml")[
-        0
-    ]
-    assert (msrun.cards, msrun.config) == (4, "a.yaml")
-
-
-def test_overrides_are_merged_before_checking(tmp_path):
-    config = write(tmp_path, "c.yml", PPDET)
-    findings = found(tmp_path, "run.sh", COMMAND.format(config=config))
-    assert findings["ppdet-no-workers"].file.endswith("run.sh") and findings["ppdet-no-workers"].line == 1
-    assert "yaml-number-as-text" in findings  # 3e-2 is text for the trainer too
-    notes = lint_file(tmp_path / "run.sh").notes
-    assert (
-        "epoch = 4 (int)" in notes[0]
-        and "TrainReader.shuffle = False (bool)" in notes[0]
-        and "2 cards" in notes[0]
-    )
-
-
-def test_a_single_card_command_has_one_card(tmp_path):
-    config = write(
-        tmp_path, "c.yml", changed(("base_lr: 0.0025", "base_lr: 0.01"), ("batch_size: 2", "batch_size: 1"))
-    )
-    finding = found(tmp_path, "run.sh", f"python tools/train.py -c {config}\n")["ppdet-lr-cards"]
-    assert finding.severity == "warning"
-
-
-def test_commands_of_mindocr(tmp_path):
-    config = write(tmp_path, "m.yaml", "train:\n  loader:\n    batch_size: 4\nsystem:\n  mode: 0\n")
-    command = f"python tools/train.py -c {config} -o train.clip_grad=True system.note=a=b system.mode=1\n"
-    findings = found(tmp_path, "run.sh", command)
-    assert "train.clip_grad" in findings["mindocr-override-new-key"].message
-    assert "system.note" in findings["mindocr-override-equals"].message
-
-
-def test_export_with_a_batch(tmp_path):
-    text = (
-        "python tools/export_model.py -c a.yml && python deploy/python/infer.py --model_dir out "
-        "--batch_size=4\n"
-    )
-    assert "--batch_size=4" in found(tmp_path, "run.sh", text)["ppdet-export-batch"].message
