@@ -3,44 +3,27 @@
 Stock COCODataSet drops list entries while it walks them when a segmentation has an empty part (its arrays
 keep their length, so every later row of that image is shifted), raises KeyError for a missing key, and
 hands NaN on to pycocotools, which crashes. Here each such annotation is put right, or loses only its
-mask, with one warning that names it. Annotations without a fault reach stock untouched. The ground truth of
-an evaluation goes the same way.
+mask, with one warning that names it. Annotations without a fault reach stock untouched.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
 import math
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Callable
+from typing import Any
 
-from detperf_plugins.errors import DetperfError
-from detperf_plugins.imports import around_import
 from detperf_plugins.paddledet.polygons import MAX_COORDINATE, NO_MASK, is_rle, usable_parts
 from detperf_plugins.rle import rle_fault
 
 __all__ = [
     "Finding",
     "check_annotations",
-    "guard_coco_dataset",
-    "guard_coco_metric",
     "polygons_expected",
     "rle_annotations",
     "rle_reported",
 ]
 
-logger = logging.getLogger("detperf_plugins")
-
-# How many warnings of one kind are printed in full before they are only counted.
-SHOWN_PER_KIND = 20
 
 NO_TARGET = "no mask target (weight 0), its box still trains"
-# COCOMetric's module, and the kinds of evaluation whose ground truth is boxes and masks.
-METRICS = "ppdet.metrics.metrics"
-STYLES = ("bbox", "segm", "proposal")
 
 # Annotation ids of the run-length encoded instances that are not reported yet, by image id: for those who
 # meet them after loading. Loader workers inherit it.
@@ -217,120 +200,3 @@ def _outside(annotation: dict[str, Any], parts: list[list[float]], image: dict[s
         ):
             return ""
     return f"a polygon outside its {width:g} x {height:g} image"
-
-
-def _report(findings: list[Finding], source: str) -> None:
-    seen: Counter[str] = Counter()
-    for finding in findings:
-        kind = finding[2].split(" beyond")[0]
-        seen[kind] += 1
-        if seen[kind] <= SHOWN_PER_KIND:
-            logger.warning("%s: %s", source, finding)
-    for kind, count in seen.items():
-        if count > SHOWN_PER_KIND:
-            logger.warning("%s: %s: %d annotations in all", source, kind, count)
-
-
-@contextmanager
-def _checked_coco(masks: bool, source: str) -> Iterator[None]:
-    """While it lasts, `pycocotools.coco.COCO` checks what it has loaded before it builds its index."""
-    from pycocotools import coco
-
-    stock = coco.COCO
-
-    class CheckedCOCO(stock):  # type: ignore[misc, valid-type]
-        def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
-            if isinstance(self.dataset, dict) and self.dataset.get("annotations"):
-                total = len(self.dataset["annotations"])
-                findings = check_annotations(self.dataset, masks)
-                _report(findings, source)
-                if masks and not any(_has_mask(a) for a in self.dataset["annotations"]):
-                    raise DetperfError(
-                        f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn "
-                        "from a detection data set: use annotations with segmentations, or drop gt_poly "
-                        "from data_fields"
-                    )
-            super().createIndex()
-
-    coco.COCO = CheckedCOCO
-    try:
-        yield
-    finally:
-        coco.COCO = stock
-
-
-def _has_mask(annotation: dict[str, Any]) -> bool:
-    return bool(annotation.get("segmentation")) and annotation["segmentation"] is not NO_MASK
-
-
-def guard_coco_dataset() -> Callable[[], None]:
-    """Let COCODataSet read checked annotations; returns the function that takes the guard off again."""
-    from ppdet.data.source.coco import COCODataSet
-
-    stock = COCODataSet.parse_dataset
-
-    def parse_dataset(self: Any) -> None:
-        with _checked_coco("gt_poly" in self.data_fields, str(self.get_anno())):
-            stock(self)
-
-    parse_dataset.__doc__ = stock.__doc__
-    COCODataSet.parse_dataset = parse_dataset
-
-    def restore() -> None:
-        COCODataSet.parse_dataset = stock
-
-    return restore
-
-
-def guard_coco_metric() -> Callable[[], None]:
-    """Let COCOMetric compare with checked annotations; returns the function that takes the guard off again.
-
-    An evaluation loads them for boxes and for masks, at every snapshot: what was said is not said again.
-    """
-    changed: list[tuple[Any, Any]] = []
-    said: set[tuple[str, str]] = set()
-    wanted = True
-
-    def install(module: Any) -> None:
-        if not wanted:
-            return
-        from ppdet.metrics import coco_utils
-
-        stock = coco_utils.cocoapi_eval
-
-        @functools.wraps(stock)
-        def evaluate(
-            jsonfile: Any, style: str, coco_gt: Any = None, anno_file: Any = None, *args: Any, **options: Any
-        ) -> Any:
-            if coco_gt is None and anno_file is not None and style in STYLES:
-                coco_gt = _checked_truth(str(anno_file), style == "segm", said)
-            return stock(jsonfile, style, coco_gt, anno_file, *args, **options)
-
-        for home in (coco_utils, module):
-            changed.append((home, home.cocoapi_eval))
-            home.cocoapi_eval = evaluate
-
-    around_import(METRICS, after=install)
-
-    def restore() -> None:
-        nonlocal wanted
-        wanted = False
-        for home, stock in changed:
-            home.cocoapi_eval = stock
-
-    return restore
-
-
-def _checked_truth(path: str, masks: bool, said: set[tuple[str, str]]) -> Any:
-    """pycocotools' COCO of a file, checked; findings are reported unless they are among `said`."""
-    from pycocotools.coco import COCO
-
-    class CheckedTruth(COCO):
-        def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
-            if self.dataset.get("annotations"):
-                findings = check_annotations(self.dataset, masks, evaluating=True)
-                _report([one for one in findings if (path, str(one)) not in said], path)
-                said.update((path, str(one)) for one in findings)
-            super().createIndex()
-
-    return CheckedTruth(path)

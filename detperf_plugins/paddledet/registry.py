@@ -100,7 +100,7 @@ def activate(replace: bool = False) -> str:
         require_paddledet()
         _load_host()
         try:
-            from detperf_plugins.paddledet.annotations import guard_coco_dataset, guard_coco_metric
+            from detperf_plugins.paddledet.annotation_guards import guard_coco_dataset, guard_coco_metric
             from detperf_plugins.paddledet.compat import mend_host
             from detperf_plugins.paddledet.trainer_guard import guard_trainer
 
