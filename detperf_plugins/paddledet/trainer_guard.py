@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Callable
 
+import numpy as np
 import paddle
 
 from detperf_plugins.errors import DetperfError
@@ -104,8 +105,11 @@ FPN_OVERLAYS = {
 def _refuse_unpadded(trainer: Any) -> None:
     """An FPN adds features of neighbouring strides: pictures of any size do not fit (pad_to_stride: -1)."""
     chain = getattr(getattr(trainer.loader, "_batch_transforms", None), "transforms_cls", [])
+    before = getattr(getattr(trainer.loader, "_sample_transforms", None), "transforms_cls", [])
     names = {type(one).__name__ for one in chain if _is_ours(type(one))}
     unpadded = any(type(one).__name__ == "PadBatch" and one.pad_to_stride < 0 for one in chain)
+    if any(_fits_fpn(one) for one in [*before, *chain]):
+        return
     necks = {cls.__name__ for layer in trainer.model.sublayers() for cls in type(layer).__mro__}
     if unpadded and names and "FPN" in necks:
         overlay = next(overlay for name, overlay in FPN_OVERLAYS.items() if name in names)
@@ -115,6 +119,14 @@ def _refuse_unpadded(trainer: Any) -> None:
             "an overlay for C4 models (PadBatch: {pad_to_stride: -1}) lies over a model with an FPN, whose "
             f"levels do not fit without padding: take {overlay}, or PadBatch: {{pad_to_stride: 32}}"
         )
+
+
+def _fits_fpn(transform: Any) -> bool:
+    """Whether a transform makes pictures of fixed sizes that an FPN takes as they are: multiples of 32."""
+    if not hasattr(transform, "target_size") or getattr(transform, "keep_ratio", True):
+        return False
+    fixed = not getattr(transform, "random_range", False)
+    return fixed and not (np.asarray(transform.target_size) % 32).any()
 
 
 def _is_ours(cls: type) -> bool:

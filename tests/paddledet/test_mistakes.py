@@ -196,6 +196,20 @@ def test_c4_parts_over_an_fpn_are_refused(overlay, remedy, shapes, tmp_path):
     assert "an overlay for C4 models" in told and remedy in told
 
 
+def test_an_fpn_takes_pictures_of_one_fitting_size_unpadded(shapes, tmp_path):
+    """Whoever makes them so need not pad: nothing is refused that trains."""
+    fixed = [
+        {"Decode": {}},
+        {"Resize": {"target_size": [128, 160], "keep_ratio": False}},
+        {"NormalizeImage": {}},
+        {"Permute": {}},
+    ]
+    config = tiny_config(
+        tmp_path, shapes, OVERLAYS / "exact_targets_c4.yml", TrainReader={"sample_transforms": fixed}
+    )
+    assert "in use: PackPolygons" in run([*DETPERF, "train", "-c", str(config)])
+
+
 @pytest.mark.parametrize("verb", ["train", "profile"])
 def test_replace_and_stock_exclude_each_other(verb, shapes, tmp_path):
     error = invoke(verb, "-c", str(tiny_config(tmp_path, shapes)), "--replace", "--stock")
