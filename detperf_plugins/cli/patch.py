@@ -10,6 +10,7 @@ import typer
 
 from detperf_plugins.cli import FAILED, app
 from detperf_plugins.cli.output import JSON_OPTION, console, print_table, write_json
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.patching import engine
 from detperf_plugins.patching.engine import Job, Row, open_job, revert_all
 from detperf_plugins.patching.export import export as write_export
@@ -100,7 +101,7 @@ def apply(
         _print(rows, {engine.APPLIES: "applied"})
         new = sum(row.state == engine.APPLIES for row in rows)
         how = f"; `detperf patch revert {folder}` takes them out again" if new else ""
-        console.print(f"{new} patches applied{how}", soft_wrap=True)
+        console.print(f"{counted(new, 'patch', 'patches')} applied{how}", soft_wrap=True)
         _write(json_path, job, rows, {engine.APPLIES: "applied"})
 
 
@@ -141,7 +142,10 @@ def export(
     all_stacks = read_series(host).stacks
     stack = read_series(host).stack(series or list(all_stacks)[-1])
     files = write_export(stack, names or [], folder, sender)
-    console.print(f"{len(files) - 1} patches for {stack} and {files[0].name}: {folder}", soft_wrap=True)
+    console.print(
+        f"{counted(len(files) - 1, 'patch', 'patches')} for {stack} and {files[0].name}: {folder}",
+        soft_wrap=True,
+    )
     rows = [{"path": str(path)} for path in files]
     write_json(json_path, rows, {"host": host, "series": stack.name, "commit": stack.commit})
 

@@ -11,6 +11,7 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.errors import DetperfError
 
 __all__ = ["samples"]
@@ -47,7 +48,7 @@ def convert(
     for sentence in result.left_out:
         console.print(f"[yellow]left out: {sentence}[/yellow]", soft_wrap=True)
     console.print(
-        f"{result.pictures} pictures, {result.words} words, {result.ignored} of them ignored: {out}",
+        f"{counted(result.pictures, 'picture')}, {counted(result.words, 'word')}, {result.ignored} of them ignored: {out}",
         soft_wrap=True,
     )
     row = {"path": str(out), "pictures": result.pictures, "words": result.words, "ignored": result.ignored}
@@ -104,6 +105,6 @@ def _generate(
     for name, count, offset in (("train", images, 0), ("val", max(1, images // 4), 1)):
         with _writing(folder):
             path = write(folder / name, count, size, seed + offset)
-        console.print(f"{count} pictures: {path}", soft_wrap=True)
+        console.print(f"{counted(count, 'picture')}: {path}", soft_wrap=True)
         rows.append({"path": str(path), "pictures": count})
     write_json(json_path, rows, {"size": size, "seed": seed})

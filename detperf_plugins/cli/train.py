@@ -10,6 +10,7 @@ import typer
 
 from detperf_plugins.cli import app
 from detperf_plugins.cli.output import JSON_OPTION, console, write_json
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr.config import MINDOCR, host_of
 
@@ -90,7 +91,7 @@ def train(
         **{name: float(meter.value) for name, meter in meters.items()},
     }
     row.update({f"{kind}_ap": float(vector[0]) for kind, vector in stats.items()})
-    outcome = f"Trained {trained} epochs; weights in {row['weights']}"
+    outcome = f"Trained {counted(trained, 'epoch')}; weights in {row['weights']}"
     if not trained:
         held = f"{resume} has {trainer.start_epoch}, and " if resume else ""
         outcome = f"Nothing was trained: {held}the config asks for {trainer.cfg.epoch} epochs (-o epoch=N)"

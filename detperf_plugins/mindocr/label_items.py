@@ -10,6 +10,7 @@ import numpy as np
 
 from detperf_plugins.doctor.labels.points import FARTHEST, read_points
 from detperf_plugins.doctor.labels.shapes import reordered
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.native.border_map import measure_rings
 
 __all__ = ["IGNORED", "clean_items", "mend_item"]
@@ -55,7 +56,11 @@ def mend_item(item: Any) -> tuple[dict[str, Any] | None, list[Note]]:
         )
         ignore = True
     if len(points) < 2:
-        what = f"{lost} of its points are no numbers" if lost else f"{len(points)} points enclose nothing"
+        what = (
+            f"{lost} of its points are no numbers"
+            if lost
+            else f"{counted(len(points), 'point')} cannot enclose anything"
+        )
         return None, [*notes, (what, "the box is left out")]
     if len(points) == 2:
         (x0, y0), (x1, y1) = points

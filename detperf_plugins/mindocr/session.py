@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from detperf_plugins.doctor.words import counted
 from detperf_plugins.errors import UnreadableInput
 from detperf_plugins.mindocr import amp, checkpoints, compat, config, loader, settings
 from detperf_plugins.mindocr.compile_cache import CompileCache, key_of
@@ -255,7 +256,7 @@ class Session:
             print(self.phases.text(), flush=True)
         file = Path(self.setting("train.ckpt_save_dir") or ".") / checkpoints.RESUME_NAME
         further = f"; -r {file} goes on from the last checkpoint" if steps and file.is_file() else ""
-        return f"interrupted after {steps} steps{further}"
+        return f"interrupted after {counted(steps, 'step')}{further}"
 
     def report(self) -> None:
         """Print the phases on the first card, and store them by card."""

@@ -133,7 +133,7 @@ def test_module_under_paddles_launcher(script, shapes, tmp_path):
 def test_command_trains_evaluates_and_resumes_without_tools(shapes, tmp_path):
     config = tiny_config(tmp_path, shapes, OVERLAYS / "exact_targets.yml")
     first = run([DETPERF, "train", "-c", str(config), "--seed", "1", "-o", "epoch=1", "snapshot_epoch=1"])
-    assert "Trained 1 epochs" in first
+    assert "Trained 1 epoch" in first
     weights = first.split("weights in ")[1].split(".pdparams")[0]
     assert Path(f"{weights}.pdparams").is_file()
     again = run(

@@ -163,13 +163,13 @@ def test_finished_weights_are_not_trained_again(shapes, tmp_path):
     config = str(tiny_config(tmp_path, shapes))
     command = [*DETPERF, "train", "-c", config, "--json", str(tmp_path / "out.json")]
     first = run(command)
-    assert "Trained 1 epochs; weights in" in first
+    assert "Trained 1 epoch; weights in" in first
     weights = first.split("weights in ")[1].split(".pdparams")[0]
     output = run([*command, "-r", weights])
     assert "Trained" not in output and f"Nothing was trained: {weights} has 1, and the config asks" in output
     (row,) = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
     assert (row["epochs"], row["trained_epochs"], row["step_ms"]) == (1, 0, None)
-    assert "Trained 1 epochs; weights in" in run([*command, "-r", weights, "-o", "epoch=2"])
+    assert "Trained 1 epoch; weights in" in run([*command, "-r", weights, "-o", "epoch=2"])
 
 
 def test_the_traceback_can_be_had(shapes, tmp_path):
