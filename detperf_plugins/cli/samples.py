@@ -48,7 +48,8 @@ def convert(
     for sentence in result.left_out:
         console.print(f"[yellow]left out: {sentence}[/yellow]", soft_wrap=True)
     console.print(
-        f"{counted(result.pictures, 'picture')}, {counted(result.words, 'word')}, {result.ignored} of them ignored: {out}",
+        f"{counted(result.pictures, 'picture')}, {counted(result.words, 'word')}, "
+        f"{result.ignored} of them ignored: {out}",
         soft_wrap=True,
     )
     row = {"path": str(out), "pictures": result.pictures, "words": result.words, "ignored": result.ignored}
