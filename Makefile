@@ -79,6 +79,7 @@ test-docs: .venv/paddle-2.6 .venv/mindspore-2.8
 # Each compiles in a folder of its own: `make test` builds them side by side.
 .venv/%/.ready: constraints/%.txt $(BUILT_FROM)
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.9, 3.10 or 3.11 is needed (or set PYTHON=...)" >&2; exit 1; }
+	@[ -x .venv/$*/bin/python ] || echo "building .venv/$* from package registries: some minutes, once"
 ifdef UV
 	[ -x .venv/$*/bin/python ] || $(UV) venv --quiet --seed --python "$(PYTHON)" .venv/$*
 	$(UV) pip install --quiet --python .venv/$*/bin/python --constraint $< --build-constraint $< \

@@ -41,8 +41,8 @@ def _report(findings: list[Finding], source: str) -> None:
 
 
 @contextmanager
-def _checked_coco(masks: bool, source: str) -> Iterator[None]:
-    """While it lasts, `pycocotools.coco.COCO` checks what it has loaded before it builds its index."""
+def _replaced_coco(before_index: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """While it lasts, `pycocotools.coco.COCO` hands its data to `before_index` before it builds its index."""
     from pycocotools import coco
 
     stock = coco.COCO
@@ -50,15 +50,7 @@ def _checked_coco(masks: bool, source: str) -> Iterator[None]:
     class CheckedCOCO(stock):  # type: ignore[misc, valid-type]
         def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
             if isinstance(self.dataset, dict) and self.dataset.get("annotations"):
-                total = len(self.dataset["annotations"])
-                findings = check_annotations(self.dataset, masks)
-                _report(findings, source)
-                if masks and not any(_has_mask(a) for a in self.dataset["annotations"]):
-                    raise DetperfError(
-                        f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn "
-                        "from a detection data set: use annotations with segmentations, or drop gt_poly "
-                        "from data_fields"
-                    )
+                before_index(self.dataset)
             super().createIndex()
 
     coco.COCO = CheckedCOCO
@@ -66,6 +58,21 @@ def _checked_coco(masks: bool, source: str) -> Iterator[None]:
         yield
     finally:
         coco.COCO = stock
+
+
+def _without_annotations(dataset: dict[str, Any]) -> None:
+    """Where only categories are asked for: an annotation without its ids would stop the index."""
+    dataset["annotations"] = []
+
+
+def _check(dataset: dict[str, Any], masks: bool, source: str) -> None:
+    total = len(dataset["annotations"])
+    _report(check_annotations(dataset, masks), source)
+    if masks and not any(_has_mask(a) for a in dataset["annotations"]):
+        raise DetperfError(
+            f"{source}: 0 of {total} annotations have a mask, and a mask model cannot learn from a detection "
+            "data set: use annotations with segmentations, or drop gt_poly from data_fields"
+        )
 
 
 def _has_mask(annotation: dict[str, Any]) -> bool:
@@ -79,7 +86,8 @@ def guard_coco_dataset() -> Callable[[], None]:
     stock = COCODataSet.parse_dataset
 
     def parse_dataset(self: Any) -> None:
-        with _checked_coco("gt_poly" in self.data_fields, str(self.get_anno())):
+        masks, source = "gt_poly" in self.data_fields, str(self.get_anno())
+        with _replaced_coco(lambda dataset: _check(dataset, masks, source)):
             stock(self)
 
     parse_dataset.__doc__ = stock.__doc__
@@ -96,7 +104,7 @@ def guard_coco_metric() -> Callable[[], None]:
 
     An evaluation loads them for boxes and for masks, at every snapshot: what was said is not said again.
     """
-    changed: list[tuple[Any, Any]] = []
+    changed: list[tuple[Any, str, Any]] = []
     said: set[tuple[str, str]] = set()
     wanted = True
 
@@ -115,31 +123,40 @@ def guard_coco_metric() -> Callable[[], None]:
                 coco_gt = _checked_truth(str(anno_file), style == "segm", said)
             return stock(jsonfile, style, coco_gt, anno_file, *args, **options)
 
-        for home in (coco_utils, module):
-            changed.append((home, home.cocoapi_eval))
-            home.cocoapi_eval = evaluate
+        categories = module.get_categories
+
+        @functools.wraps(categories)
+        def get_categories(*args: Any, **options: Any) -> Any:
+            with _replaced_coco(_without_annotations):
+                return categories(*args, **options)
+
+        for home, name, ours in (
+            (coco_utils, "cocoapi_eval", evaluate),
+            (module, "cocoapi_eval", evaluate),
+            (module, "get_categories", get_categories),
+        ):
+            changed.append((home, name, getattr(home, name)))
+            setattr(home, name, ours)
 
     around_import(METRICS, after=install)
 
     def restore() -> None:
         nonlocal wanted
         wanted = False
-        for home, stock in changed:
-            home.cocoapi_eval = stock
+        for home, name, stock in changed:
+            setattr(home, name, stock)
 
     return restore
 
 
 def _checked_truth(path: str, masks: bool, said: set[tuple[str, str]]) -> Any:
     """pycocotools' COCO of a file, checked; findings are reported unless they are among `said`."""
-    from pycocotools.coco import COCO
+    from pycocotools import coco
 
-    class CheckedTruth(COCO):
-        def createIndex(self) -> None:  # noqa: N802  (pycocotools' name)
-            if self.dataset.get("annotations"):
-                findings = check_annotations(self.dataset, masks, evaluating=True)
-                _report([one for one in findings if (path, str(one)) not in said], path)
-                said.update((path, str(one)) for one in findings)
-            super().createIndex()
+    def check(dataset: dict[str, Any]) -> None:
+        findings = check_annotations(dataset, masks, evaluating=True)
+        _report([one for one in findings if (path, str(one)) not in said], path)
+        said.update((path, str(one)) for one in findings)
 
-    return CheckedTruth(path)
+    with _replaced_coco(check):
+        return coco.COCO(path)

@@ -8,6 +8,7 @@ mask, with one warning that names it. Annotations without a fault reach stock un
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -73,8 +74,19 @@ def check_annotations(dataset: dict[str, Any], masks: bool = True, evaluating: b
     images = {image.get("id"): image for image in dataset.get("images", [])}
     categories = {category.get("id") for category in dataset.get("categories", [])}
     kept, findings = [], []
+    known = [
+        one["id"] for one in dataset.get("annotations", []) if isinstance(one, dict) and _is_id(one, "id")
+    ]
+    free = itertools.count(1 + max((one for one in known if isinstance(one, int)), default=0))
     for annotation in dataset.get("annotations", []):
+        if not isinstance(annotation, dict) or not _is_id(annotation, "image_id"):
+            what = "it has no image_id" if isinstance(annotation, dict) else "it is no object"
+            findings.append(Finding((None, _id_of(annotation), what, "the record is left out")))
+            continue
         dropped, faults = _check_box(annotation, categories)
+        if not dropped and not _is_id(annotation, "id"):
+            annotation["id"] = next(free)
+            faults.append(("no id", f"it gets the id {annotation['id']}"))
         if not dropped and masks:
             image = images.get(annotation.get("image_id"))
             faults += _check_truth(annotation, image) if evaluating else _check_mask(annotation, image)
@@ -86,10 +98,19 @@ def check_annotations(dataset: dict[str, Any], masks: bool = True, evaluating: b
     return findings
 
 
+def _is_id(annotation: dict[str, Any], key: str) -> bool:
+    """Whether a key holds what pycocotools can file an annotation under."""
+    return isinstance(annotation.get(key), (int, float, str))
+
+
+def _id_of(annotation: Any) -> Any:
+    return annotation.get("id") if isinstance(annotation, dict) else None
+
+
 def _check_box(annotation: dict[str, Any], categories: set[Any]) -> tuple[bool, list[tuple[str, str]]]:
     """Whether the annotation must go, and (fault, what was done) for what was found."""
     faults = []
-    if annotation.get("category_id") not in categories:
+    if not _is_id(annotation, "category_id") or annotation["category_id"] not in categories:
         return True, [(f"unknown category_id {annotation.get('category_id')}", "the instance is left out")]
     box = annotation.get("bbox")
     if not (isinstance(box, (list, tuple)) and len(box) == 4):

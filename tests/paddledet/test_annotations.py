@@ -85,6 +85,27 @@ def test_a_bad_record_is_left_out(changes, word, tmp_path, activated, caplog):
     assert word in caplog.text and "annotation 12" in caplog.text
 
 
+def test_records_that_cannot_be_filed_cost_only_themselves(tmp_path, activated, caplog):
+    rest = [annotation(11, 5), annotation(13, 60)]
+    bad = [
+        annotation(12, 30, image_id="absent"),
+        annotation(14, 30, image_id=[5]),
+        annotation(15, 30, category_id={}),
+        annotation(16, 30, id="absent"),
+        7,
+    ]
+    (sample,) = load(tmp_path, [rest[0], *bad, rest[1]])
+    np.testing.assert_array_equal(sample["gt_bbox"][:, 0], [5, 30, 60])
+    for words in (
+        "annotation 12: it has no image_id",
+        "annotation 14: it has no image_id",
+        "annotation 15: unknown category_id {}",
+        "no id; it gets the id 16",
+        "it is no object",
+    ):
+        assert words in caplog.text, words
+
+
 def test_missing_keys_are_filled_in(tmp_path, activated):
     (record,) = load(tmp_path, [annotation(11, 5, area="absent", iscrowd="absent")])
     assert len(record["gt_bbox"]) == 1 and record["is_crowd"].tolist() == [[0]]

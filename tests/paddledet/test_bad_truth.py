@@ -106,7 +106,9 @@ def test_parts_that_can_be_read_stay(tmp_path, plain, caplog):
     assert "1 part(s) kept" in caplog.text
 
 
-@pytest.mark.parametrize("changes", [{"bbox": "absent"}, {"bbox": [1, 2]}, {"category_id": 9}])
+@pytest.mark.parametrize(
+    "changes", [{"bbox": "absent"}, {"bbox": [1, 2]}, {"category_id": 9}, {"image_id": "absent"}]
+)
 def test_a_bad_record_is_left_out(changes, tmp_path, plain):
     activate()
     without = evaluate(tmp_path, truth(tmp_path, GOOD))
@@ -117,7 +119,10 @@ def test_a_bad_record_is_left_out(changes, tmp_path, plain):
 
 def test_missing_keys_are_filled_in(tmp_path, plain):
     activate()
-    evaluate(tmp_path, truth(tmp_path, [annotation(11, 5, area="absent", iscrowd="absent"), *GOOD[1:]]))
+    whole = evaluate(tmp_path, truth(tmp_path, GOOD))
+    bare = annotation(11, 5, id="absent", area="absent", iscrowd="absent")
+    for kind, vector in evaluate(tmp_path, truth(tmp_path, [bare, *GOOD[1:]])).items():
+        np.testing.assert_array_equal(vector, whole[kind])
 
 
 @pytest.mark.slow
