@@ -130,6 +130,8 @@ def test_what_is_missing_is_installed_from_a_clone_or_a_wheel(monkeypatch):
 
     monkeypatch.setattr(hosts, "version_of", lambda name: None)
     monkeypatch.setattr(hosts.importlib.util, "find_spec", lambda name: None)
+    for name in ("ppdet", "mindocr"):  # another test may have imported it
+        monkeypatch.delitem(sys.modules, name, raising=False)
     paddle, spore = (hosts.paddle_host(), hosts.paddledet_host()), (hosts.mindocr_host(),)
     for host, extra in (*((host, "paddle") for host in paddle), *((host, "mindspore") for host in spore)):
         assert f'pip install ".[{extra}]" in a clone of detperf-plugins' in host.reason

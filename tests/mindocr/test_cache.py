@@ -23,6 +23,14 @@ def picture(seed=0, height=30, width=40):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
+@pytest.fixture(autouse=True)
+def room(tmp_path):
+    """A cache takes nothing on a disk that is over 95 % full."""
+    system = os.statvfs(tmp_path)
+    if system.f_bavail < 0.051 * system.f_blocks:
+        pytest.skip("the disk is nearly full, where the cache keeps nothing")
+
+
 @pytest.fixture()
 def files(tmp_path):
     names = []
@@ -43,6 +51,16 @@ def test_what_was_put_comes_back_and_cannot_be_written_to(tmp_path, files):
     assert DecodedCache(tmp_path / "c", LIMIT, "bgr0").get(files[0]) is None
     Path(files[0]).write_bytes(b"changed")
     assert cache.get(files[0]) is None and cache.get(files[1]) is None
+
+
+def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path, files, monkeypatch):
+    cache = DecodedCache(tmp_path / "c", LIMIT, "rgb0")
+    real = os.statvfs(tmp_path)
+    for share, kept in ((0.04, False), (0.5, True)):
+        fields = list(real)
+        fields[4] = int(share * real.f_blocks)  # f_bavail
+        monkeypatch.setattr(os, "statvfs", lambda _, fields=fields: os.statvfs_result(fields))
+        assert cache.put(files[0], picture()) is kept
 
 
 def test_the_bound_holds_across_instances(tmp_path, files):
