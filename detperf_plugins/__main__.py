@@ -21,12 +21,12 @@ def main(arguments: list[str]) -> None:
     A `DetperfError` ends it with one sentence and its status; everything else is the script's own affair.
     """
     from detperf_plugins.errors import DetperfError
+    from detperf_plugins.measure.child import give_up
 
     try:
         _run(arguments)
     except DetperfError as error:
-        print(f"detperf: {error}", file=sys.stderr)
-        raise SystemExit(error.status) from error
+        give_up(error)
 
 
 def _run(arguments: list[str]) -> None:

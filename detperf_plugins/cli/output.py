@@ -23,6 +23,7 @@ from rich.table import Table
 
 from detperf_plugins import hosts
 from detperf_plugins.errors import DetperfError
+from detperf_plugins.measure.child import write_file
 
 __all__ = ["JSON_OPTION", "console", "machine", "print_table", "write_json"]
 
@@ -117,14 +118,10 @@ def write_json(
         if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
             path.write_text(text, encoding="utf-8")
             return
-        place = path.resolve()  # behind a link, which stays one
-        place.parent.mkdir(parents=True, exist_ok=True)
-        partial = place.with_name(place.name + ".part")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(place)
     except OSError as error:
         name = "the JSON to standard output" if path == _STDOUT else path
         raise DetperfError(f"cannot write {name}: {error.strerror or error}") from error
+    write_file(path.resolve(), text)  # behind a link, which stays one
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:

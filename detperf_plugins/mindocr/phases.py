@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from detperf_plugins import hosts, imports
-from detperf_plugins.errors import DetperfError
+from detperf_plugins.measure.child import write_file
 
 __all__ = ["Phases", "Step"]
 
@@ -153,10 +153,4 @@ class Phases:
             DetperfError: the file cannot be written.
         """
         content = {"versions": hosts.versions(), **self.summary()}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(path.name + ".part")
-            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-            partial.replace(path)
-        except OSError as error:
-            raise DetperfError(f"cannot write {path}: {error.strerror or error}") from error
+        write_file(path, json.dumps(content, indent=2) + "\n")

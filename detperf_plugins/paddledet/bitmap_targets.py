@@ -27,11 +27,6 @@ class BitmapMaskAssigner(MaskAssignerBase):
         batch_offsets: see `PolygonMaskAssigner`.
     """
 
-    def __init__(self, num_classes: int = 80, mask_resolution: int = 14, batch_offsets: bool = False) -> None:
-        self.num_classes = num_classes
-        self.mask_resolution = mask_resolution
-        self.batch_offsets = batch_offsets
-
     def __call__(
         self,
         rois: Sequence[paddle.Tensor],

@@ -10,7 +10,7 @@ import paddle
 
 from detperf_plugins.paddledet.registry import PARTS
 
-__all__ = ["parts_in_use", "report", "why_none"]
+__all__ = ["parts_in_use", "report", "transforms_of", "why_none"]
 
 # Keys of a config that have an effect of their own, without a part in the model.
 SETTINGS = ("amp_from_config", "master_grad", "autotune", "prefetch")
@@ -38,9 +38,7 @@ def report(trainer: Any) -> None:
 
 def parts_in_use(trainer: Any) -> list[str]:
     """Names of the parts in a trainer's model, optimizer and reader, in the order of `PARTS`."""
-    objects = [*_of_model(trainer.model), trainer.optimizer]
-    for chain in ("_sample_transforms", "_batch_transforms"):
-        objects += getattr(getattr(trainer.loader, chain, None), "transforms_cls", [])
+    objects = [*_of_model(trainer.model), trainer.optimizer, *transforms_of(trainer)]
     ours = {
         cls.__name__
         for one in objects
@@ -48,6 +46,14 @@ def parts_in_use(trainer: Any) -> list[str]:
         if cls.__module__.startswith("detperf_plugins.")
     }
     return [part.name for part in PARTS if part.name in ours]
+
+
+def transforms_of(trainer: Any) -> list[Any]:
+    """The transforms of a trainer's reader, those of samples before those of batches."""
+    found: list[Any] = []
+    for chain in ("_sample_transforms", "_batch_transforms"):
+        found += getattr(getattr(trainer.loader, chain, None), "transforms_cls", [])
+    return found
 
 
 def why_none(cfg: Mapping[str, Any], model: paddle.nn.Layer) -> str:

@@ -50,9 +50,10 @@ class MaskAssignerBase:
     # What paddle.shape gives, and so what stock counts in: int32 in Paddle 2, int64 in Paddle 3.
     _shape_dtype = np.int32 if int(paddle.__version__.split(".")[0] or 0) < 3 else np.int64
 
-    num_classes: int
-    mask_resolution: int
-    batch_offsets: bool
+    def __init__(self, num_classes: int = 80, mask_resolution: int = 14, batch_offsets: bool = False) -> None:
+        self.num_classes = num_classes
+        self.mask_resolution = mask_resolution
+        self.batch_offsets = batch_offsets
 
     @classmethod
     def from_config(cls, cfg: Any) -> dict[str, Any]:
@@ -132,9 +133,7 @@ class PolygonMaskAssigner(MaskAssignerBase):
             raise DetperfError(f"PolygonMaskAssigner: raster is {raster!r}; there are: {', '.join(RASTERS)}")
         if slots < 0:
             raise DetperfError(f"PolygonMaskAssigner: slots is {slots}; it is a number of RoIs, or 0")
-        self.num_classes = num_classes
-        self.mask_resolution = mask_resolution
-        self.batch_offsets = batch_offsets
+        super().__init__(num_classes, mask_resolution, batch_offsets)
         self.threads = threads
         self.slots = slots
         self.raster = raster

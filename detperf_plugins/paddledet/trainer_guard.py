@@ -19,7 +19,7 @@ import paddle
 from detperf_plugins.errors import DetperfError
 from detperf_plugins.imports import around_import
 from detperf_plugins.paddledet.amp import check_amp, warn_of
-from detperf_plugins.paddledet.in_use import report
+from detperf_plugins.paddledet.in_use import report, transforms_of
 
 __all__ = ["guard_trainer"]
 
@@ -104,15 +104,13 @@ FPN_OVERLAYS = {
 
 def _refuse_unpadded(trainer: Any) -> None:
     """An FPN adds features of neighbouring strides: pictures of any size do not fit (pad_to_stride: -1)."""
-    chain = getattr(getattr(trainer.loader, "_batch_transforms", None), "transforms_cls", [])
-    before = getattr(getattr(trainer.loader, "_sample_transforms", None), "transforms_cls", [])
-    names = {type(one).__name__ for one in chain if _is_ours(type(one))}
+    chain = transforms_of(trainer)
+    ours = {type(one).__name__ for one in chain if _is_ours(type(one))}
     unpadded = any(type(one).__name__ == "PadBatch" and one.pad_to_stride < 0 for one in chain)
-    if any(_fits_fpn(one) for one in [*before, *chain]):
+    if not ours or not unpadded or any(_fits_fpn(one) for one in chain):
         return
-    necks = {cls.__name__ for layer in trainer.model.sublayers() for cls in type(layer).__mro__}
-    if unpadded and names and "FPN" in necks:
-        overlay = next(overlay for name, overlay in FPN_OVERLAYS.items() if name in names)
+    if any(cls.__name__ == "FPN" for layer in trainer.model.sublayers() for cls in type(layer).__mro__):
+        overlay = next(overlay for name, overlay in FPN_OVERLAYS.items() if name in ours)
         if trainer.cfg.get("data_format") == "NHWC":
             overlay = "mask_rcnn_r50_nhwc_amp_fpn"
         raise DetperfError(

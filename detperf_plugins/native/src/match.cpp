@@ -12,15 +12,15 @@ namespace {
 constexpr int64_t kRun = 64;
 
 DETPERF_LOOP void overlap_row(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
-                                const float* __restrict y1, const float* __restrict area, int n,
-                                const float* __restrict box, float area_of_box, float* __restrict out) {
+                              const float* __restrict y1, const float* __restrict area, int n,
+                              const float* __restrict box, float area_of_box, float* __restrict out) {
   const float b[4] = {box[0], box[1], box[2], box[3]};
   for (int i = 0; i < n; ++i) out[i] = overlap(x0[i], y0[i], x1[i], y1[i], area[i], b, area_of_box);
 }
 
 // Folds one box's overlaps into the running best of a tile; returns the row's maximum.
 DETPERF_LOOP float fold_row(const float* __restrict row, int n, int32_t box, float* __restrict value,
-                              int32_t* __restrict match, int32_t* __restrict tied) {
+                            int32_t* __restrict match, int32_t* __restrict tied) {
   constexpr int kLanes = 8;
   float lane[kLanes] = {0};
   int i = 0;

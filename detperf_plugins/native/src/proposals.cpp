@@ -16,8 +16,8 @@ struct Level {
 };
 
 DETPERF_LOOP void suppress(const float* __restrict x0, const float* __restrict y0, const float* __restrict x1,
-                             const float* __restrict y1, const float* __restrict area, int64_t from, int64_t count,
-                             int64_t kept, float threshold, int32_t* __restrict dead) {
+                           const float* __restrict y1, const float* __restrict area, int64_t from, int64_t count,
+                           int64_t kept, float threshold, int32_t* __restrict dead) {
   const float left = x0[kept], top = y0[kept], right = x1[kept], bottom = y1[kept], size = area[kept];
   for (int64_t j = from; j < count; ++j) {
     float w = std::min(right, x1[j]) - std::max(left, x0[j]);

@@ -101,7 +101,7 @@ inline BorderEdge border_edge(const double* a, const double* b, double left, dou
 
 // nearest[i] = min(nearest[i], squared distance of pixel (first + i, y) to the edge).
 DETPERF_LOOP void border_edge_row(const BorderEdge& edge, double y, int64_t first, int64_t count,
-                                           double* nearest) {
+                                  double* nearest) {
   const double dy = y - edge.ay, ey = y - edge.by, dy2 = dy * dy, ey2 = ey * ey;
   const double along = dy * edge.ex, per_length = edge.squared > 0 ? 1.0 / edge.squared : 0.0;
   const int start = static_cast<int>(first), total = static_cast<int>(count);

@@ -45,7 +45,7 @@ inline void mix_columns(const uint8_t* row, const Tap* taps, int64_t begin, int6
 // The same, from column 0 to where a read of 8 bytes would leave the row of `width` pixels (taps must not fall)
 // or a write of 4 values would leave `out`; returns that column.
 DETPERF_TARGET("ssse3") inline int64_t mix_columns_ssse3(const uint8_t* row, int64_t width, const Tap* taps,
-                                                                  int64_t count, int32_t* out) {
+                                                         int64_t count, int32_t* out) {
   const __m128i pairs = _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
   int64_t x = 0;
   for (; x + 1 < count && 3 * static_cast<int64_t>(taps[x].at) + 8 <= 3 * width; ++x) {
@@ -68,7 +68,7 @@ inline void mix_row(const uint8_t* row, int64_t width, const Tap* taps, int64_t 
 }
 
 DETPERF_LOOP void mix_rows(const int32_t* upper, const int32_t* lower, int32_t first, int32_t second,
-                                    int64_t count, uint8_t* out) {
+                           int64_t count, uint8_t* out) {
   for (int64_t i = 0; i < count; ++i) {
     const int32_t value = (((first * (upper[i] >> 4)) >> 16) + ((second * (lower[i] >> 4)) >> 16) + 2) >> 2;
     out[i] = static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
@@ -111,7 +111,7 @@ struct Place {
 };
 
 DETPERF_LOOP void warp_places(const Source& source, const int32_t* along_x, const int32_t* along_y,
-                                       int32_t x0, int32_t y0, int64_t count, Place* places) {
+                              int32_t x0, int32_t y0, int64_t count, Place* places) {
   const int32_t inside_x = static_cast<int32_t>(source.width - 2), inside_y = static_cast<int32_t>(source.height - 1);
   const int32_t stride = static_cast<int32_t>(source.stride);
   for (int64_t i = 0; i < count; ++i) {
@@ -126,8 +126,8 @@ DETPERF_LOOP void warp_places(const Source& source, const int32_t* along_x, cons
 
 // Pixels 0 to count - 1 of a row; writes 4 bytes a pixel, so the last one is left to warp_row.
 DETPERF_TARGET("ssse3") inline int64_t warp_row_ssse3(const Source& source, const int32_t* along_x,
-                                                               const int32_t* along_y, int32_t x0, int32_t y0,
-                                                               int64_t count, Place* places, uint8_t* out) {
+                                                      const int32_t* along_y, int32_t x0, int32_t y0,
+                                                      int64_t count, Place* places, uint8_t* out) {
   dispatch<warp_places>(source, along_x, along_y, x0, y0, count, places);
   const __m128i pairs = _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   const __m128i half = _mm_set1_epi32(512);
